@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BASE_LIMITS_H
+#define BASE_LIMITS_H
+
+/*
+ * Every bound that lessor puts on what comes from outside, in one place. Past a bound there is an error,
+ * never a truncation. Those of the protocol cite their section; the rest are our own.
+ */
+
+/* Relay protocol */
+#define LIMIT_ENVELOPE_UNITS        6291456 /* UTF-16 units of an envelope's JSON text; relay-protocol 6.7 */
+#define LIMIT_CLOCK_SKEW_MS         120000  /* relay-protocol 4 */
+#define LIMIT_SUCCESSION_LINKS      64      /* relay-protocol 9 and 13 */
+#define LIMIT_CLAIM_MAX             64      /* jobs a claim may ask for; relay-protocol 6.2 */
+#define LIMIT_PAIRING_OUTSTANDING   500     /* relay-protocol 6.1 */
+#define LIMIT_PAIRING_LABEL         120     /* code points; relay-protocol 6.1 */
+#define LIMIT_UNSEALED_PER_PAIR     2       /* relay-protocol 10, UNSEALED_PER_PAIR */
+#define LIMIT_SEAL_ATTEMPTS         3       /* relay-protocol 10, SEAL_ATTEMPTS_BEFORE_EVICTION */
+
+/* HTTP bodies, bytes. An envelope at its ceiling written wholly in \u escapes is 38 MB (relay-protocol 5). */
+#define LIMIT_BODY_ENVELOPE         41943040
+#define LIMIT_BODY_CONTROL          1048576
+#define LIMIT_ANSWER                16777216 /* results and pending stop before this, oldest first */
+#define LIMIT_HELD_WAIT_MS          25000    /* longest `wait` of pending and results */
+
+/* JSON from outside */
+#define LIMIT_JSON_DEPTH            64
+
+/* Files that people write: projection, policy, configuration, keys; bytes */
+#define LIMIT_FILE_BYTES            67108864
+#define LIMIT_KEY_FILE_BYTES        65536
+
+#endif

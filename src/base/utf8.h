@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
+
+#include <stdbool.h>
+
+#include "lessor/slice.h"
+
+/* Well-formed UTF-8 as RFC 3629 has it: no surrogates, no overlong forms, nothing above U+10FFFF. */
+bool utf8_valid(struct lessor_slice text);
+
+/* Code points of a valid text: what schema lengths count (relay-protocol 2). */
+size_t utf8_code_points(struct lessor_slice text);
+
+/* UTF-16 code units of a valid text: what sizes count (relay-protocol 6.7). */
+size_t utf8_utf16_units(struct lessor_slice text);
+
+/* Order by UTF-16 code unit, as JavaScript sorts (relay-protocol 2). Returns <0, 0 or >0. */
+int utf8_utf16_cmp(struct lessor_slice a, struct lessor_slice b);
+
+#endif
