@@ -11,7 +11,7 @@
  * Bytes that grow. Always followed by a NUL that `n` does not count, once anything was appended.
  *
  * A failed append leaves the buffer as it was and marks it: buf_failed() tells at the end whether any append
- * failed, so that a writer of many pieces checks once.
+ * failed, so that a writer of many pieces checks once. Until buf_clear, further appends fail at once.
  */
 struct buf {
         char *p;
@@ -25,7 +25,7 @@ void buf_init(struct buf *b);
 /* Frees the memory; the buffer is as after buf_init. */
 void buf_done(struct buf *b);
 
-/* Overwrites the memory with zeros before freeing it. */
+/* Overwrites the memory with zeros before freeing it. Growing leaves copies behind: reserve a secret's size first. */
 void buf_wipe(struct buf *b);
 
 /* Empties it and keeps the memory. Clears the error. */

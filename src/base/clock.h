@@ -2,6 +2,7 @@
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -26,6 +27,20 @@ struct clock *clock_wall(void);
  * part in ten, so that a step of the wall clock neither ends nor stretches a lease. For stores.
  */
 struct clock *clock_steady(void);
+
+/* What clock_steady remembers; zeroed, it starts at the wall clock that it is first told. */
+struct steady_time {
+        bool started;
+        int64_t at_ns;        /* the time it told last, epoch ns */
+        int64_t monotonic_ns; /* the monotonic clock then */
+};
+
+/*
+ * The arithmetic of clock_steady: moves on by what the monotonic clock did, give or take a tenth of that where it
+ * is not at the wall clock. In ns, since a tenth of the time between two calls is often less than a ms.
+ * Returns the new time, epoch ns, which is never before the last. Pure; one thread at a time.
+ */
+int64_t clock_steady_advance(struct steady_time *s, int64_t wall_ns, int64_t monotonic_ns);
 
 /* Monotonic ms since some point in the past: for measuring how long something took. */
 int64_t clock_monotonic_ms(void);

@@ -43,7 +43,7 @@ void json_put_null(struct json_writer *w);
 /* A value that is JSON text already. */
 void json_put_raw(struct json_writer *w, struct lessor_slice json);
 
-/* Key and value in one, inside an object. An absent slice leaves the whole member out. */
+/* Key and value in one, inside an object. An absent slice, or NULL, leaves the whole member out. */
 void json_member_text(struct json_writer *w, const char *key, struct lessor_slice value);
 void json_member_cstr(struct json_writer *w, const char *key, const char *value);
 void json_member_int(struct json_writer *w, const char *key, int64_t value);

@@ -25,6 +25,7 @@
 
 /* JSON from outside */
 #define LIMIT_JSON_DEPTH            64
+#define LIMIT_JSON_VALUES           524288 /* what a control body can hold; each costs up to about 130 bytes */
 
 /* Files that people write: projection, policy, configuration, keys; bytes */
 #define LIMIT_FILE_BYTES            67108864

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lessor/error.h"
 #include "lessor/slice.h"
 
 /*

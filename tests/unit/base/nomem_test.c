@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+#include "check.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/encode.h"
+#include "base/json_read.h"
+#include "base/json_write.h"
+#include "lessor/arena.h"
+#include "lessor/error.h"
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+
+/* The allocation that fails, counted down; -1 for none. Everything after it succeeds again. */
+static long countdown = -1;
+static bool has_failed;
+
+static bool fails(void)
+{
+        if (countdown < 0 || countdown-- > 0)
+                return false;
+        has_failed = true;
+        return true;
+}
+
+void *__wrap_malloc(size_t n)
+{
+        return fails() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+        return fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+        return fails() ? NULL : __real_realloc(p, n);
+}
+
+/* Runs `work` with its first allocation failing, then its second, and so on until it needs no more. */
+static void fail_each(int (*work)(void))
+{
+        long step = 0;
+
+        for (;; step++) {
+                int r;
+
+                has_failed = false;
+                countdown = step;
+                r = work();
+                countdown = -1;
+                if (!has_failed) {
+                        assert_int_equal(r, 0);
+                        break;
+                }
+                if (r != LESSOR_E_NOMEM)
+                        fail_msg("allocation %ld failed, and the answer was %d", step, r);
+        }
+        assert_true(step > 0);
+}
+
+static int freed;
+
+static void count_freed(void *object)
+{
+        (void)object;
+        freed++;
+}
+
+static int use_arena(void)
+{
+        struct lessor_arena *a = lessor_arena_new();
+        struct lessor_slice copy;
+        int r = a == NULL ? LESSOR_E_NOMEM : 0, owned = 0;
+
+        for (int i = 0; r == 0 && i < 40; i++) {
+                r = lessor_arena_copy(a, LESSOR_SLICE("some text"), &copy);
+                if (r == 0 && lessor_arena_alloc(a, (size_t)i * 100) == NULL)
+                        r = LESSOR_E_NOMEM;
+                if (r == 0 && lessor_arena_array(a, 3, 2000) == NULL)
+                        r = LESSOR_E_NOMEM;
+                if (r == 0)
+                        r = lessor_arena_own(a, a, count_freed);
+                if (r == 0)
+                        owned++;
+        }
+        freed = 0;
+        lessor_arena_free(a);
+        assert_int_equal(freed, owned);
+        return r;
+}
+
+static void arena_survives_each_failure(void **state)
+{
+        (void)state;
+        fail_each(use_arena);
+}
+
+static int use_buf(void)
+{
+        struct json_writer w;
+        struct buf b;
+        int r;
+
+        buf_init(&b);
+        json_writer_init(&w, &b);
+        json_open_object(&w);
+        for (int i = 0; i < 100; i++) {
+                json_member_text(&w, "text", LESSOR_SLICE("with \"quotes\" and \x01"));
+                json_member_int(&w, "int", i);
+                buf_printf(&b, "%d %s", i, "a text of some length, so that it has to grow");
+                hex_append(&b, "abc", 3);
+                base64url_append(&b, "abc", 3);
+        }
+        json_close_object(&w);
+        r = buf_failed(&b);
+        assert_true(r == 0 || b.p == NULL || strlen(b.p) == b.n);
+        buf_done(&b);
+        return r;
+}
+
+static void buf_survives_each_failure(void **state)
+{
+        (void)state;
+        fail_each(use_buf);
+}
+
+static int use_json(void)
+{
+        struct lessor_slice text = LESSOR_SLICE("{\"a\":[1,2,3,\"a text so long that it has to grow, more "
+                                                "than once\",{\"b\":null}],\"c\":1e400}");
+        struct lessor_arena *a = lessor_arena_new();
+        struct lessor_slice bytes;
+        json_t *value;
+        int r;
+
+        if (a == NULL)
+                return LESSOR_E_NOMEM;
+        r = json_read(text, a, &value);
+        if (r == 0)
+                r = json_read_file_text(text, a, &value, NULL);
+        if (r == 0)
+                r = base64url_read_lenient(LESSOR_SLICE("AAAA"), a, &bytes);
+        lessor_arena_free(a);
+        return r;
+}
+
+static void json_reading_survives_each_failure(void **state)
+{
+        (void)state;
+        fail_each(use_json);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(arena_survives_each_failure),
+                cmocka_unit_test(buf_survives_each_failure),
+                cmocka_unit_test(json_reading_survives_each_failure),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
