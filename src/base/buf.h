@@ -25,7 +25,10 @@ void buf_init(struct buf *b);
 /* Frees the memory; the buffer is as after buf_init. */
 void buf_done(struct buf *b);
 
-/* Overwrites the memory with zeros before freeing it. Growing leaves copies behind: reserve a secret's size first. */
+/*
+ * Overwrites the memory with zeros before freeing it. Growing leaves copies behind: reserve what a secret
+ * needs first.
+ */
 void buf_wipe(struct buf *b);
 
 /* Empties it and keeps the memory. Clears the error. */

@@ -36,9 +36,9 @@ struct steady_time {
 };
 
 /*
- * The arithmetic of clock_steady: moves on by what the monotonic clock did, give or take a tenth of that where it
- * is not at the wall clock. In ns, since a tenth of the time between two calls is often less than a ms.
- * Returns the new time, epoch ns, which is never before the last. Pure; one thread at a time.
+ * The arithmetic of clock_steady: moves on by what the monotonic clock did, give or take a tenth of that
+ * where it is not at the wall clock. In ns, since a tenth of the time between two calls is often less than a
+ * ms. Returns the new time, epoch ns, which is never before the last. Pure; one thread at a time.
  */
 int64_t clock_steady_advance(struct steady_time *s, int64_t wall_ns, int64_t monotonic_ns);
 

@@ -15,7 +15,7 @@
 /* Appends lower-case hex. Returns 0 or LESSOR_E_NOMEM. */
 int hex_append(struct buf *out, const void *bytes, size_t n);
 
-/* Reads exactly 2*n lower- or upper-case hex digits into `ret_bytes` (n bytes). False if it is anything else. */
+/* Reads exactly 2*n hex digits of either case into `ret_bytes` (n bytes). False if it is anything else. */
 bool hex_read(struct lessor_slice text, void *ret_bytes, size_t n);
 
 /* Appends base64url without padding (relay-protocol 2). Returns 0 or LESSOR_E_NOMEM. */
@@ -25,11 +25,12 @@ int base64url_append(struct buf *out, const void *bytes, size_t n);
 int base64_append(struct buf *out, const void *bytes, size_t n);
 
 /*
- * Reads base64url the way the reference does for keys, signatures and ciphertext: `+` and `/` count as `-` and
- * `_`, characters outside the alphabet are skipped, `=` ends it, unused bits are ignored (relay-protocol 2).
- * The bytes are put into the arena. Returns 0 or LESSOR_E_NOMEM: every text decodes to something.
+ * Reads base64url the way the reference does for keys, signatures and ciphertext: `+` and `/` count as `-`
+ * and `_`, characters outside the alphabet are skipped, `=` ends it, unused bits are ignored (relay-protocol
+ * 2). The bytes are put into the arena. Returns 0 or LESSOR_E_NOMEM: every text decodes to something.
  */
-int base64url_read_lenient(struct lessor_slice text, struct lessor_arena *arena, struct lessor_slice *ret_bytes);
+int base64url_read_lenient(struct lessor_slice text, struct lessor_arena *arena,
+                           struct lessor_slice *ret_bytes);
 
 /*
  * As base64url_read_lenient, for a value of a known size: at most `cap` bytes are written to `ret_bytes`, and
@@ -41,7 +42,8 @@ size_t base64url_read_fixed(struct lessor_slice text, void *ret_bytes, size_t ca
  * Reads strict base64url: only the alphabet, no padding, length mod 4 not 1; trailing bits are free
  * (relay-protocol 6.7, the `body` inside an envelope). Returns 0, LESSOR_E_MALFORMED or LESSOR_E_NOMEM.
  */
-int base64url_read_strict(struct lessor_slice text, struct lessor_arena *arena, struct lessor_slice *ret_bytes);
+int base64url_read_strict(struct lessor_slice text, struct lessor_arena *arena,
+                          struct lessor_slice *ret_bytes);
 
 /* Reads strict padded base64 (RFC 4648 section 4). Returns 0, LESSOR_E_MALFORMED or LESSOR_E_NOMEM. */
 int base64_read_strict(struct lessor_slice text, struct lessor_arena *arena, struct lessor_slice *ret_bytes);

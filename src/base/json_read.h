@@ -9,11 +9,11 @@
 #include "lessor/arena.h"
 
 /*
- * Reads one JSON text as relay-protocol section 2 has it: strict RFC 8259, duplicate keys last one wins, every
- * number a double, NUL allowed in strings, no byte order mark. Lone surrogates and invalid UTF-8 are refused.
- * Nesting is bounded by LIMIT_JSON_DEPTH and the number of values by LIMIT_JSON_VALUES before anything is
- * allocated. A number too large for a double is some number that is no int. NUL in the key of an object is
- * refused, which the reference would take for an unknown key.
+ * Reads one JSON text as relay-protocol section 2 has it: strict RFC 8259, duplicate keys last one wins,
+ * every number a double, NUL allowed in strings, no byte order mark. Lone surrogates and invalid UTF-8 are
+ * refused. Nesting is bounded by LIMIT_JSON_DEPTH and the number of values by LIMIT_JSON_VALUES before
+ * anything is allocated. A number too large for a double is some number that is no int. NUL in the key of an
+ * object is refused, which the reference would take for an unknown key.
  *
  * arena      owns the value
  *
@@ -22,9 +22,9 @@
 int json_read(struct lessor_slice text, struct lessor_arena *arena, json_t **ret_value);
 
 /*
- * As json_read, but duplicate keys are LESSOR_E_MALFORMED, the number of values is not bounded, and on failure
- * `ret_problem` (may be NULL) gets a sentence with line and column, in the arena, that quotes nothing of the
- * text. For files that people write.
+ * As json_read, but duplicate keys are LESSOR_E_MALFORMED, the number of values is not bounded, and on
+ * failure `ret_problem` (may be NULL) gets a sentence with line and column, in the arena, that quotes nothing
+ * of the text. For files that people write.
  */
 int json_read_file_text(struct lessor_slice text, struct lessor_arena *arena, json_t **ret_value,
                         const char **ret_problem);

@@ -98,8 +98,7 @@ static void texts_sort_by_code_unit(void **state)
                 "\xed\x9f\xbf",     /* U+D7FF */
                 "\xf0\x90\x80\x80", /* U+10000, D800 DC00 */
                 "\xf0\x9f\x98\x80", /* U+1F600, D83D DE00 */
-                "\xf0\x9f\x98\x80"
-                "a",
+                "\xf0\x9f\x98\x80z",
                 "\xf4\x8f\xbf\xbf", /* U+10FFFF, DBFF DFFF */
                 "\xee\x80\x80",     /* U+E000 */
                 "\xef\xbf\xbf",     /* U+FFFF */
