@@ -8,8 +8,9 @@
 #include "lessor/slice.h"
 
 /*
- * The nouns of the relay plane (relay-protocol sections 3, 6, 8 and 10) as plain data. Every slice is borrowed
- * from whoever made the value, mostly an arena. Texts are valid UTF-8 and compare by their exact bytes.
+ * The nouns of the relay plane (relay-protocol sections 3, 6, 8 and 10) as plain data. Every slice is
+ * borrowed from whoever made the value, mostly an arena. Texts are valid UTF-8 and compare by their exact
+ * bytes.
  *
  * There is on purpose no field anywhere here that could hold a private key or a plaintext.
  */
@@ -60,13 +61,13 @@ struct lessor_public_identity {
 struct lessor_stub {
         struct lessor_slice id;
         enum lessor_kind kind;
-        struct lessor_slice owner;   /* whose job it is: a user of the site */
-        struct lessor_slice site;    /* the site's key id */
+        struct lessor_slice owner; /* whose job it is: a user of the site */
+        struct lessor_slice site;  /* the site's key id */
         enum lessor_audience audience;
         struct lessor_slice purpose; /* absent: p is NULL */
         enum lessor_size_class size_class;
         bool streaming;
-        int64_t deadline_ms;         /* epoch ms, positive */
+        int64_t deadline_ms; /* epoch ms, positive */
 };
 
 /* One grant of one job: what a device names in everything it says about work (GrantRef on the wire). */
@@ -91,6 +92,38 @@ struct lessor_capability {
         struct lessor_slice *known_models; /* NULL: the list is absent, which differs from empty */
         size_t n_known_models;
         enum lessor_offer offer_scope;
+};
+
+/* Which way an envelope travels: site to device, or device to site. */
+enum lessor_direction { LESSOR_DIRECTION_PAYLOAD, LESSOR_DIRECTION_RESULT };
+
+/* A sealed envelope, field by field (relay-protocol 6.7). The relay looks at nothing in it but its size. */
+struct lessor_sealed_envelope {
+        struct lessor_slice ciphertext; /* base64url as spelled */
+        struct lessor_slice recipient_key_id;
+        struct lessor_slice sender_key_id;
+        enum lessor_direction direction;
+        int64_t deadline_ms; /* epoch ms, positive */
+};
+
+/* A signed grant (relay-protocol 7), each text as spelled. */
+struct lessor_grant {
+        struct lessor_slice grant_id;
+        struct lessor_slice job_id;
+        struct lessor_slice site;  /* the site's key id */
+        struct lessor_slice user;  /* the job's owner */
+        struct lessor_slice owner; /* the device's owner */
+        struct lessor_slice purpose;
+        struct lessor_slice kind; /* a text: a grant may name a kind that we do not know */
+        struct lessor_slice service;
+        int64_t issued_ms; /* epoch ms, positive */
+        struct lessor_slice signature;
+};
+
+/* One link of a succession chain: a retired key hands over to the next one (relay-protocol 13). */
+struct lessor_succession_link {
+        struct lessor_public_identity identity; /* of the retired key */
+        struct lessor_slice signature;
 };
 
 /*

@@ -12,6 +12,7 @@
 #define LIMIT_CLOCK_SKEW_MS         120000  /* relay-protocol 4 */
 #define LIMIT_SUCCESSION_LINKS      64      /* relay-protocol 9 and 13 */
 #define LIMIT_CLAIM_MAX             64      /* jobs a claim may ask for; relay-protocol 6.2 */
+#define LIMIT_ACK_JOBS              1000    /* results acknowledged at once; our own endpoint */
 #define LIMIT_PAIRING_OUTSTANDING   500     /* relay-protocol 6.1 */
 #define LIMIT_PAIRING_LABEL         120     /* code points; relay-protocol 6.1 */
 #define LIMIT_UNSEALED_PER_PAIR     2       /* relay-protocol 10, UNSEALED_PER_PAIR */
