@@ -17,6 +17,11 @@
 #define LIMIT_PAIRING_LABEL         120     /* code points; relay-protocol 6.1 */
 #define LIMIT_UNSEALED_PER_PAIR     2       /* relay-protocol 10, UNSEALED_PER_PAIR */
 #define LIMIT_SEAL_ATTEMPTS         3       /* relay-protocol 10, SEAL_ATTEMPTS_BEFORE_EVICTION */
+#define LIMIT_PAYLOAD_TEXT          1000000 /* code points of one text of a payload; relay-protocol 6.7 */
+#define LIMIT_PAYLOAD_MESSAGES      256     /* relay-protocol 6.7 */
+#define LIMIT_PAYLOAD_UNITS         4000000 /* UTF-16 units of all texts of a payload; relay-protocol 6.7 */
+#define LIMIT_SIZE_SMALL            4000    /* UTF-16 units of text of a small job; relay-protocol 6.7 */
+#define LIMIT_SIZE_MEDIUM           64000   /* of a medium one */
 
 /* HTTP bodies, bytes. An envelope at its ceiling written wholly in \u escapes is 38 MB (relay-protocol 5). */
 #define LIMIT_BODY_ENVELOPE         41943040

@@ -80,7 +80,9 @@ struct message_table {
         const struct message_field *fields;
         size_t n_fields;
         size_t size; /* of the struct */
-        bool open;   /* unknown keys are passed over: for answers whose sender may be newer than we are */
+        /* The message comes in several forms, told apart by its first field, a required MESSAGE_ENUM. */
+        bool has_forms;
+        bool open; /* unknown keys are passed over: for answers whose sender may be newer than we are */
         bool has_raw;
         /* With has_raw: a slice with the JSON text of the whole object, which is written instead when
          * present. */
@@ -95,7 +97,7 @@ struct message_table {
  * value        borrowed; texts of the message are borrowed from it, so it must live as long as the message
  * arena        owns the arrays of the message
  * ret_message  table->size bytes; all zero on failure
- * ret_problem  may be NULL; on LESSOR_E_INVALID a sentence for people that names the member, in the arena:
+ * ret_problem  may be NULL; on LESSOR_E_INVALID a clause for people that names the member, in the arena:
  *              "consents[3].owner: must be a text of at least 1 character"
  *
  * Returns 0; LESSOR_E_INVALID; LESSOR_E_NOMEM.
@@ -129,97 +131,105 @@ int message_word_number(const struct message_words *words, struct lessor_slice w
 /*
  * For making tables. Each checks at compile time that the member has the type that the field keeps.
  */
-#define MESSAGE_AT(type, member, wanted) \
-        (offsetof(type, member) +        \
-         0 * sizeof(char[__builtin_types_compatible_p(__typeof__(((type *)0)->member), wanted) ? 1 : -1]))
-/* For enums, whose type differs each time: an enum is as large as an int and no pointer. */
-#define MESSAGE_ENUM_AT(type, member)                                                                     \
-        (offsetof(type, member) + 0 * sizeof(char[sizeof(((type *)0)->member) == sizeof(int) ? 1 : -1]) + \
-         0 * sizeof(1u << (((type *)0)->member)))
+#define MESSAGE_AT(struct_type, member, wanted)                                                       \
+        (offsetof(struct_type, member) +                                                              \
+         0 * sizeof(char[__builtin_types_compatible_p(__typeof__(((struct_type *)0)->member), wanted) \
+                                 ? 1                                                                  \
+                                 : -1]))
+/* For enums, whose type differs each time: an enum is as large as an int, and an integer. */
+#define MESSAGE_ENUM_AT(struct_type, member)                                            \
+        (offsetof(struct_type, member) +                                                \
+         0 * sizeof(char[sizeof(((struct_type *)0)->member) == sizeof(int) ? 1 : -1]) + \
+         0 * sizeof(1u << (((struct_type *)0)->member)))
 #define MESSAGE_NAMED(key) .name = (key), .name_len = sizeof(key) - 1
 
-#define FIELD_TEXT(type, member, key, least, most, ...)                                                      \
-        {                                                                                                    \
-                MESSAGE_NAMED(key), .type = MESSAGE_TEXT,                                                    \
-                                    .offset = MESSAGE_AT(type, member, struct lessor_slice), .min = (least), \
-                                    .max = (most), __VA_ARGS__                                               \
+#define FIELD_TEXT(struct_type, member, key, least, most, ...)                                      \
+        {                                                                                           \
+                MESSAGE_NAMED(key), .type = MESSAGE_TEXT,                                           \
+                                    .offset = MESSAGE_AT(struct_type, member, struct lessor_slice), \
+                                    .min = (least), .max = (most), __VA_ARGS__                      \
         }
 /* str1: at least one code point. */
-#define FIELD_TEXT1(type, member, key, ...) FIELD_TEXT(type, member, key, 1, INT64_MAX, __VA_ARGS__)
-#define FIELD_URL(type, member, key, ...)                                                                \
-        {                                                                                                \
-                MESSAGE_NAMED(key), .type = MESSAGE_URL,                                                 \
-                                    .offset = MESSAGE_AT(type, member, struct lessor_slice), __VA_ARGS__ \
+#define FIELD_TEXT1(struct_type, member, key, ...) \
+        FIELD_TEXT(struct_type, member, key, 1, INT64_MAX, __VA_ARGS__)
+#define FIELD_URL(struct_type, member, key, ...)                                                    \
+        {                                                                                           \
+                MESSAGE_NAMED(key), .type = MESSAGE_URL,                                            \
+                                    .offset = MESSAGE_AT(struct_type, member, struct lessor_slice), \
+                                    __VA_ARGS__                                                     \
         }
-#define FIELD_WORD(type, member, key, known_words, ...)                                      \
-        {                                                                                    \
-                MESSAGE_NAMED(key), .type = MESSAGE_WORD,                                    \
-                                    .offset = MESSAGE_AT(type, member, struct lessor_slice), \
-                                    .words = (known_words), __VA_ARGS__                      \
+#define FIELD_WORD(struct_type, member, key, known_words, ...)                                      \
+        {                                                                                           \
+                MESSAGE_NAMED(key), .type = MESSAGE_WORD,                                           \
+                                    .offset = MESSAGE_AT(struct_type, member, struct lessor_slice), \
+                                    .words = (known_words), __VA_ARGS__                             \
         }
 #define FIELD_LITERAL(key, text, ...)                                                       \
         {                                                                                   \
                 MESSAGE_NAMED(key), .type = MESSAGE_LITERAL, .literal = (text), __VA_ARGS__ \
         }
-#define FIELD_ENUM(type, member, key, known_words, ...)                                            \
-        {                                                                                          \
-                MESSAGE_NAMED(key), .type = MESSAGE_ENUM, .offset = MESSAGE_ENUM_AT(type, member), \
-                                    .words = (known_words), __VA_ARGS__                            \
+#define FIELD_ENUM(struct_type, member, key, known_words, ...)                                            \
+        {                                                                                                 \
+                MESSAGE_NAMED(key), .type = MESSAGE_ENUM, .offset = MESSAGE_ENUM_AT(struct_type, member), \
+                                    .words = (known_words), __VA_ARGS__                                   \
         }
-#define FIELD_INT(type, member, key, least, most, ...)                                                \
-        {                                                                                             \
-                MESSAGE_NAMED(key), .type = MESSAGE_INT, .offset = MESSAGE_AT(type, member, int64_t), \
-                                    .min = (least), .max = (most), __VA_ARGS__                        \
+#define FIELD_INT(struct_type, member, key, least, most, ...)                                                \
+        {                                                                                                    \
+                MESSAGE_NAMED(key), .type = MESSAGE_INT, .offset = MESSAGE_AT(struct_type, member, int64_t), \
+                                    .min = (least), .max = (most), __VA_ARGS__                               \
         }
 /* posint */
-#define FIELD_POSINT(type, member, key, ...) FIELD_INT(type, member, key, 1, INT64_MAX, __VA_ARGS__)
-#define FIELD_BOOL(type, member, key, ...)                                                          \
-        {                                                                                           \
-                MESSAGE_NAMED(key), .type = MESSAGE_BOOL, .offset = MESSAGE_AT(type, member, bool), \
-                                    __VA_ARGS__                                                     \
+#define FIELD_POSINT(struct_type, member, key, ...) \
+        FIELD_INT(struct_type, member, key, 1, INT64_MAX, __VA_ARGS__)
+#define FIELD_BOOL(struct_type, member, key, ...)                                                          \
+        {                                                                                                  \
+                MESSAGE_NAMED(key), .type = MESSAGE_BOOL, .offset = MESSAGE_AT(struct_type, member, bool), \
+                                    __VA_ARGS__                                                            \
         }
-#define FIELD_OBJECT(type, member, key, object_table, ...)                                    \
-        {                                                                                     \
-                MESSAGE_NAMED(key), .type = MESSAGE_OBJECT, .offset = offsetof(type, member), \
-                                    .table = (object_table), __VA_ARGS__                      \
+#define FIELD_OBJECT(struct_type, member, key, object_table, ...)                                    \
+        {                                                                                            \
+                MESSAGE_NAMED(key), .type = MESSAGE_OBJECT, .offset = offsetof(struct_type, member), \
+                                    .table = (object_table), __VA_ARGS__                             \
         }
 /* A list of objects: `items` is a pointer to structs of the table, `count` a size_t. */
-#define FIELD_LIST(type, items, count, key, item_table, least, most, ...)                            \
-        {                                                                                            \
-                MESSAGE_NAMED(key), .type = MESSAGE_LIST, .offset = offsetof(type, items),           \
-                                    .count_offset = MESSAGE_AT(type, count, size_t), .min = (least), \
-                                    .max = (most), .item_size = sizeof(*((type *)0)->items),         \
-                                    .item = &(const struct message_field){.name = "",                \
-                                                                          .type = MESSAGE_OBJECT,    \
-                                                                          .table = (item_table)},    \
-                                    __VA_ARGS__                                                      \
+#define FIELD_LIST(struct_type, items, count, key, item_table, least, most, ...)                            \
+        {                                                                                                   \
+                MESSAGE_NAMED(key), .type = MESSAGE_LIST, .offset = offsetof(struct_type, items),           \
+                                    .count_offset = MESSAGE_AT(struct_type, count, size_t), .min = (least), \
+                                    .max = (most), .item_size = sizeof(*((struct_type *)0)->items),         \
+                                    .item = &(const struct message_field){.name = "",                       \
+                                                                          .type = MESSAGE_OBJECT,           \
+                                                                          .table = (item_table)},           \
+                                    __VA_ARGS__                                                             \
         }
 /* A list of str1. */
-#define FIELD_TEXTS(type, items, count, key, least, most, ...)                                             \
-        {                                                                                                  \
-                MESSAGE_NAMED(key),                                                                        \
-                        .type = MESSAGE_LIST, .offset = MESSAGE_AT(type, items, struct lessor_slice *),    \
-                        .count_offset = MESSAGE_AT(type, count, size_t), .min = (least), .max = (most),    \
-                        .item_size = sizeof(struct lessor_slice), .item = &message_text1_item, __VA_ARGS__ \
+#define FIELD_TEXTS(struct_type, items, count, key, least, most, ...)                                       \
+        {                                                                                                   \
+                MESSAGE_NAMED(key), .type = MESSAGE_LIST,                                                   \
+                                    .offset = MESSAGE_AT(struct_type, items, struct lessor_slice *),        \
+                                    .count_offset = MESSAGE_AT(struct_type, count, size_t), .min = (least), \
+                                    .max = (most), .item_size = sizeof(struct lessor_slice),                \
+                                    .item = &message_text1_item, __VA_ARGS__                                \
         }
 /* An object with keys of its own (str1): each item is a struct of the table that keeps its key in `item_key`.
  */
-#define FIELD_MAP(type, items, count, key, item_type, item_key, item_field, ...)                         \
-        {                                                                                                \
-                MESSAGE_NAMED(key), .type = MESSAGE_MAP, .offset = MESSAGE_AT(type, items, item_type *), \
-                                    .count_offset = MESSAGE_AT(type, count, size_t), .max = INT64_MAX,   \
-                                    .item_size = sizeof(item_type),                                      \
-                                    .key_offset = MESSAGE_AT(item_type, item_key, struct lessor_slice),  \
-                                    .item = (item_field), __VA_ARGS__                                    \
+#define FIELD_MAP(struct_type, items, count, key, item_type, item_key, item_field, ...)             \
+        {                                                                                           \
+                MESSAGE_NAMED(key),                                                                 \
+                        .type = MESSAGE_MAP, .offset = MESSAGE_AT(struct_type, items, item_type *), \
+                        .count_offset = MESSAGE_AT(struct_type, count, size_t), .max = INT64_MAX,   \
+                        .item_size = sizeof(item_type),                                             \
+                        .key_offset = MESSAGE_AT(item_type, item_key, struct lessor_slice),         \
+                        .item = (item_field), __VA_ARGS__                                           \
         }
 /* The `has` of MESSAGE_HAS, for the end of one of the above. */
-#define FIELD_IF(type, member) \
-        .flags = MESSAGE_OPTIONAL | MESSAGE_HAS, .has_offset = MESSAGE_AT(type, member, bool)
+#define FIELD_IF(struct_type, member) \
+        .flags = MESSAGE_OPTIONAL | MESSAGE_HAS, .has_offset = MESSAGE_AT(struct_type, member, bool)
 
-#define MESSAGE_TABLE(title, type, field_array, ...)                                           \
+#define MESSAGE_TABLE(title, struct_type, field_array, ...)                                    \
         {                                                                                      \
                 .name = (title), .fields = (field_array), .n_fields = ARRAY_SIZE(field_array), \
-                .size = sizeof(type), __VA_ARGS__                                              \
+                .size = sizeof(struct_type), __VA_ARGS__                                       \
         }
 
 extern const struct message_field message_text1_item;

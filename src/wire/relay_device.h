@@ -8,12 +8,15 @@
 
 enum pair_platform { PAIR_PLATFORM_DARWIN, PAIR_PLATFORM_LINUX, PAIR_PLATFORM_WIN32 };
 
+/* The program that wants to pair, in its own words. */
+struct pair_daemon {
+        struct lessor_slice version;
+        struct lessor_slice label; /* 1..LIMIT_PAIRING_LABEL code points */
+        enum pair_platform platform;
+};
+
 struct pair_start_request {
-        struct {
-                struct lessor_slice version;
-                struct lessor_slice label;
-                enum pair_platform platform;
-        } daemon;
+        struct pair_daemon daemon;
         struct lessor_public_identity device;
         struct lessor_capability *capabilities;
         size_t n_capabilities;
@@ -80,13 +83,15 @@ struct claim_request {
         int64_t max; /* 1..64 */
 };
 
+struct claimed_lease {
+        struct lessor_slice id;
+        struct lessor_slice runner_id;
+        int64_t expires_ms;
+};
+
 struct claimed_stub {
         struct lessor_stub stub;
-        struct {
-                struct lessor_slice id;
-                struct lessor_slice runner_id;
-                int64_t expires_ms;
-        } lease;
+        struct claimed_lease lease;
         bool has_grant;
         struct lessor_grant grant;
 };

@@ -38,17 +38,20 @@ struct job_outcome {
         bool retryable;                   /* error */
 };
 
+/* What ran, and how it ended. */
+struct run_metadata {
+        struct lessor_slice model;
+        enum lessor_backend_class backend_class;
+        int64_t duration_ms;
+        bool has_stop;
+        enum stop_reason stop;
+        bool has_stop_reported;
+        bool stop_reported; /* the backend said so itself */
+};
+
 struct sealed_outcome {
         struct job_outcome outcome;
-        struct {
-                struct lessor_slice model;
-                enum lessor_backend_class backend_class;
-                int64_t duration_ms;
-                bool has_stop;
-                enum stop_reason stop;
-                bool has_stop_reported;
-                bool stop_reported;
-        } ran;
+        struct run_metadata ran;
 };
 
 extern const struct message_words chat_role_words;
