@@ -33,6 +33,12 @@
 #define LIMIT_JSON_DEPTH            64
 #define LIMIT_JSON_VALUES           524288 /* what a control body can hold; each costs up to about 130 bytes */
 
+/* The projection: records of one kind; the indexes number them with 30 bits */
+#define LIMIT_PROJECTION_RECORDS    1000000
+
+/* Ids, purposes, services and labels in the built-in tables, bytes */
+#define LIMIT_ID_BYTES              256
+
 /* Files that people write: projection, policy, configuration, keys; bytes */
 #define LIMIT_FILE_BYTES            67108864
 #define LIMIT_KEY_FILE_BYTES        65536

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 #include "base/macro.h"
-#include "lessor/relay_types.h"
 #include "routing/directory/snapshot.h"
+#include "wire/relay_documents.h"
 
 /*
  * The policy: what the control plane knows and how it decides (relay-protocol 11). An immutable snapshot,
@@ -17,58 +17,10 @@
 /* The purpose of a job that names none. */
 #define POLICY_DEFAULT_PURPOSE LESSOR_SLICE("default")
 
-/* Which service answers a user's jobs of one purpose and kind at one site. */
-struct policy_mapping {
-        struct lessor_slice purpose;
-        enum lessor_kind kind;
-        struct lessor_slice service;
-        struct lessor_slice owner; /* whose service; absent: the user's own */
-};
-
-struct policy_consent {
-        struct lessor_slice site_id;
-        struct lessor_slice user;
-        bool paused;
-        const struct policy_mapping *mappings; /* of those for one purpose and kind the first counts */
-        size_t n_mappings;
-};
-
-/* `user` is in a roster of `owner`. */
-struct policy_member {
-        struct lessor_slice owner;
-        struct lessor_slice user;
-};
-
-/* The purposes a site declares. A site without a record has not said, and nothing is refused for that. */
-struct policy_declaration {
-        struct lessor_slice site_id;
-        const struct lessor_slice *purposes;
-        size_t n_purposes;
-};
-
-struct policy_advertised {
-        struct lessor_slice owner;
-        struct lessor_slice service;
-};
-
-/* A policy as plain data; everything borrowed. Of duplicate records the first counts. */
-struct policy_input {
-        const struct policy_consent *consents;
-        size_t n_consents;
-        const struct policy_member *members;
-        size_t n_members;
-        const struct policy_declaration *declares;
-        size_t n_declares;
-        bool has_advertised; /* false: cannot say which services are up, and never refuses for it */
-        const struct policy_advertised *advertised;
-        size_t n_advertised;
-        bool unavailable; /* every question fails */
-};
-
 struct policy;
 
-/* Builds a snapshot; copies everything. Returns 0; LESSOR_E_NOMEM; LESSOR_E_TOO_LARGE; LESSOR_E_INVALID. */
-int policy_new(const struct policy_input *input, struct policy **ret_policy);
+/* Builds a snapshot; copies everything. Returns 0; LESSOR_E_NOMEM; LESSOR_E_TOO_LARGE. */
+int policy_new(const struct relay_policy *document, struct policy **ret_policy);
 struct policy *policy_ref(struct policy *p);
 /* Lets go. Takes NULL, returns NULL. */
 struct policy *policy_unref(struct policy *p);

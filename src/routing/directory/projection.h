@@ -6,8 +6,10 @@
 #include <stdint.h>
 
 #include "base/macro.h"
-#include "lessor/relay_types.h"
+#include "crypto/identity_key.h"
+#include "lessor/arena.h"
 #include "routing/directory/snapshot.h"
+#include "wire/relay_documents.h"
 
 /*
  * The projection: who may route to whom, as data that was decided elsewhere (relay-protocol 9). A snapshot
@@ -17,82 +19,39 @@
  * Of duplicate records the first counts. Identities are not verified (section 9).
  */
 
-#define KEY_RAW_BYTES 32
-
-/* One retired key of a site (relay-protocol 13), oldest first in its site's list. */
+/* One retired key of a site (relay-protocol 13). */
 struct projection_link {
-        struct lessor_public_identity identity;
-        struct lessor_slice signature;
-        /* Derived by projection_new; ignored on the way in. */
-        struct lessor_slice key_id;
-        bool has_raw; /* `identity.identity` decodes to exactly 32 bytes; else nothing verifies with it */
-        unsigned char raw[KEY_RAW_BYTES];
+        const struct lessor_succession_link *record;
+        bool has_key; /* its identity text is a key at all; else nothing verifies with it */
+        struct identity_key key;
 };
 
 struct projection_site {
         struct lessor_slice site_id;
-        struct lessor_public_identity site;
-        struct projection_link *succeeds; /* oldest first */
-        size_t n_succeeds;                /* at most LIMIT_SUCCESSION_LINKS */
-        int64_t retiring_until_ms;        /* epoch ms; 0: no retired key signs any more */
-        /* Derived. */
-        struct lessor_slice key_id; /* of the current identity */
-        bool has_raw;
-        unsigned char raw[KEY_RAW_BYTES];
+        const struct fixture_site *record;
+        bool has_key;
+        struct identity_key key;
+        struct lessor_slice key_id;             /* of the current identity; empty without a key */
+        const struct projection_link *succeeds; /* oldest first */
+        size_t n_succeeds;
 };
 
 struct projection_device {
-        struct lessor_slice owner;
         struct lessor_slice runner_id;
-        struct lessor_public_identity device;
-        bool revoked;
-        /* Derived. */
-        struct lessor_slice key_id;
-        bool has_raw;
-        unsigned char raw[KEY_RAW_BYTES];
-};
-
-struct projection_consent_record {
         struct lessor_slice owner;
-        struct lessor_slice site_id;
-        bool paused;
-};
-
-struct projection_roster {
-        struct lessor_slice id;
-        struct lessor_slice owner;
-        struct lessor_slice *members;
-        size_t n_members;
-};
-
-/* A revoked route, unlike a device's own `revoked`. */
-struct projection_revocation {
-        struct lessor_slice owner;
-        struct lessor_slice site_id;
-};
-
-/* A RelayFixture as plain data; everything borrowed. */
-struct projection_input {
-        const struct projection_site *sites;
-        size_t n_sites;
-        const struct projection_consent_record *consents;
-        size_t n_consents;
-        const struct projection_device *devices;
-        size_t n_devices;
-        const struct projection_roster *rosters;
-        size_t n_rosters;
-        const struct projection_revocation *revoked;
-        size_t n_revoked;
+        const struct fixture_device *record;
+        bool has_key;
+        struct identity_key key;
+        struct lessor_slice key_id; /* empty without a key */
 };
 
 struct projection;
 
 /*
  * Builds a snapshot; copies everything. The caller holds its one reference.
- * Returns 0; LESSOR_E_NOMEM; LESSOR_E_TOO_LARGE (more than LIMIT_PROJECTION_RECORDS of a kind, or more than
- * LIMIT_SUCCESSION_LINKS links); LESSOR_E_INVALID (an empty id).
+ * Returns 0; LESSOR_E_NOMEM; LESSOR_E_TOO_LARGE (more than LIMIT_PROJECTION_RECORDS of a kind).
  */
-int projection_new(const struct projection_input *input, struct projection **ret_projection);
+int projection_new(const struct relay_fixture *fixture, struct projection **ret_projection);
 
 /* A further reference; returns its argument. */
 struct projection *projection_ref(struct projection *p);
@@ -142,7 +101,10 @@ enum projection_consent projection_consent(const struct projection *p, struct le
 /* mayRouteFor: a consent that is neither revoked nor paused. */
 bool projection_may_route(const struct projection *p, struct lessor_slice owner, struct lessor_slice site_id);
 
-/* sitesFor: what a device of this owner pins; paused sites are included, sorted by site id as UTF-16. */
+/*
+ * sitesFor: what a device of this owner pins; paused sites are included, sorted by site id as UTF-16. A site
+ * whose identity is no key cannot be pinned and is left out.
+ */
 struct projection_pin {
         const struct projection_site *site;
         bool paused;
@@ -158,7 +120,6 @@ struct projection_pins projection_sites_for(const struct projection *p, struct l
  * once. `owner` is the first item even when the projection has never heard of them. The list is in the arena
  * of the caller, its texts in the snapshot. Returns 0 or LESSOR_E_NOMEM.
  */
-struct lessor_arena;
 int projection_owners_runnable(const struct projection *p, struct lessor_slice owner,
                                struct lessor_arena *arena, struct lessor_slice **ret_owners, size_t *ret_n);
 
@@ -177,22 +138,10 @@ int projection_routes(const struct projection *p, struct lessor_slice owner,
 /* Whether a retired key of this site may still sign (relay-protocol 5, site endpoints, check 4). */
 static inline bool projection_site_retiring(const struct projection_site *s, int64_t now_ms)
 {
-        return s->retiring_until_ms != 0 && now_ms < s->retiring_until_ms;
+        return now_ms < s->record->retiring_until_ms;
 }
 
-/* Everything, in record order, first records only: for operators and for export. */
-struct projection_view {
-        const struct projection_site *const *sites;
-        size_t n_sites;
-        const struct projection_device *const *devices;
-        size_t n_devices;
-        const struct projection_consent_record *consents; /* revoked pairs included */
-        size_t n_consents;
-        const struct projection_roster *rosters;
-        size_t n_rosters;
-        const struct projection_revocation *revoked;
-        size_t n_revoked;
-};
-struct projection_view projection_view(const struct projection *p);
+/* Every record, duplicates included, in the order given: for operators and for export. */
+const struct relay_fixture *projection_fixture(const struct projection *p);
 
 #endif
