@@ -22,8 +22,13 @@ void *__wrap_realloc(void *p, size_t n);
 static long countdown = -1;
 static bool has_failed;
 
-static bool fails(void)
+/* No allocation larger than this succeeds. */
+static size_t largest = SIZE_MAX;
+
+static bool fails(size_t n)
 {
+        if (n > largest)
+                return true;
         if (countdown < 0 || countdown-- > 0)
                 return false;
         has_failed = true;
@@ -32,17 +37,17 @@ static bool fails(void)
 
 void *__wrap_malloc(size_t n)
 {
-        return fails() ? NULL : __real_malloc(n);
+        return fails(n) ? NULL : __real_malloc(n);
 }
 
 void *__wrap_calloc(size_t count, size_t size)
 {
-        return fails() ? NULL : __real_calloc(count, size);
+        return fails(count * size) ? NULL : __real_calloc(count, size);
 }
 
 void *__wrap_realloc(void *p, size_t n)
 {
-        return fails() ? NULL : __real_realloc(p, n);
+        return fails(n) ? NULL : __real_realloc(p, n);
 }
 
 /* Runs `work` with its first allocation failing, then its second, and so on until it needs no more. */
@@ -159,12 +164,35 @@ static void json_reading_survives_each_failure(void **state)
         fail_each(use_json);
 }
 
+/* Growing is refused and smaller requests are not: jansson alone would read past what it saved. */
+static void a_string_that_cannot_be_saved_is_out_of_memory(void **state)
+{
+        struct lessor_arena *a = lessor_arena_new();
+        struct buf b;
+        json_t *value;
+
+        (void)state;
+        buf_init(&b);
+        buf_char(&b, '"');
+        for (int i = 0; i < 100000; i++)
+                buf_char(&b, 'x');
+        buf_char(&b, '"');
+        for (largest = 64; largest < 100000; largest *= 2)
+                assert_int_equal(json_read(buf_view(&b), a, &value), LESSOR_E_NOMEM);
+        largest = SIZE_MAX;
+        assert_int_equal(json_read(buf_view(&b), a, &value), 0);
+        assert_int_equal(json_string_length(value), 100000);
+        buf_done(&b);
+        lessor_arena_free(a);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(arena_survives_each_failure),
                 cmocka_unit_test(buf_survives_each_failure),
                 cmocka_unit_test(json_reading_survives_each_failure),
+                cmocka_unit_test(a_string_that_cannot_be_saved_is_out_of_memory),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
