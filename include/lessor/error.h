@@ -26,6 +26,7 @@
         X(CLOSED, "the other side closed the connection")                                                    \
         X(PROTOCOL, "the other side answered something unexpected")                                          \
         X(REFUSED, "the other side refused")                                                                 \
+        X(LATER, "not now: the other side cannot be reached or asks to try again")                           \
         X(NOT_FOUND, "there is no such thing")                                                               \
         X(NOT_HOLDER, "somebody else holds that job")                                                        \
         X(STALE_LEASE, "that lease is no longer current")                                                    \
