@@ -44,6 +44,12 @@ struct lessor_ticket {
         uint64_t seq;
 };
 
+/* A runner that is not offered a job again until some time (relay-protocol 10, retryAfter). */
+struct lessor_retry_after {
+        struct lessor_slice runner_id;
+        int64_t until_ms; /* store clock, epoch ms */
+};
+
 /* A job as the store holds it. Envelopes are not part of it; operations that hand one over say so. */
 struct lessor_job {
         struct lessor_slice site_id;
@@ -60,6 +66,8 @@ struct lessor_job {
         struct lessor_slice reoffer_to; /* absent: offered to anybody */
         struct lessor_slice *refused_by;
         size_t n_refused_by;
+        struct lessor_retry_after *retry_after; /* those that are over may be missing */
+        size_t n_retry_after;
         bool cancelled;
         bool has_payload;
         bool has_result;
