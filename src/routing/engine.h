@@ -188,7 +188,8 @@ struct engine_change {
  * new one of the same (site, id).
  */
 bool engine_change(const struct engine *e, struct engine_change *ret_change);
-void engine_change_drop(struct engine *e);
+/* Returns whether there was one. */
+bool engine_change_drop(struct engine *e);
 
 /* --- What happened: for the listener --- */
 
