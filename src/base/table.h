@@ -10,9 +10,9 @@
 /*
  * A hash table whose entries are members of the caller's own structs.
  *
- * Adding and removing never fail and take no memory: only the array of chains does, and where it cannot grow the
- * chains get longer. That is what lets an engine do everything that may fail before its first change.
- * The hash is SipHash under a key that the maker gives, so that nobody outside can choose colliding names.
+ * Adding and removing never fail and take no memory: only the array of chains does, and where it cannot grow
+ * the chains get longer. That is what lets an engine do everything that may fail before its first change. The
+ * hash is SipHash under a key that the maker gives, so that nobody outside can choose colliding names.
  */
 struct table_node {
         struct table_node *next;
@@ -43,7 +43,8 @@ void table_add(struct table *t, struct table_node *node, uint64_t hash);
 /* Removes an entry, which must be in this table. */
 void table_remove(struct table *t, struct table_node *node);
 
-/* The first entry with this hash, and the next one after an entry; NULL: none. The caller compares what is in it. */
+/* The first entry with this hash, and the next one after an entry; NULL: none. The caller compares what is in
+ * it. */
 struct table_node *table_first(const struct table *t, uint64_t hash);
 struct table_node *table_next(const struct table_node *node);
 

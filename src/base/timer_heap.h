@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * What is due when: a binary heap of timers that are members of the caller's own structs and know their place, so
- * that any of them can be moved or taken out. Equal times go by `seq`, so the order is total.
+ * What is due when: a binary heap of timers that are members of the caller's own structs and know their
+ * place, so that any of them can be moved or taken out. Equal times go by `seq`, so the order is total.
  *
  * Room is reserved beforehand: setting a timer never fails.
  */

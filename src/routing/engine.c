@@ -16,8 +16,8 @@ int engine_new(const unsigned char hash_key[ENGINE_HASH_KEY_BYTES], void (*free_
                 return LESSOR_E_NOMEM;
 
         struct table *const tables[] = {
-                &e->atoms,  &e->devices,  &e->runners,   &e->sites,     &e->pairs,
-                &e->berths, &e->jobs,     &e->by_lease,  &e->by_holder, &e->presences,
+                &e->atoms,  &e->devices, &e->runners,  &e->sites,     &e->pairs,
+                &e->berths, &e->jobs,    &e->by_lease, &e->by_holder, &e->presences,
         };
         for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {
                 if (table_init(tables[i], hash_key) < 0) {
@@ -71,8 +71,8 @@ struct engine *engine_free(struct engine *e)
         table_each(&e->presences, free_presence, e);
 
         struct table *const tables[] = {
-                &e->atoms,  &e->devices,  &e->runners,   &e->sites,     &e->pairs,
-                &e->berths, &e->jobs,     &e->by_lease,  &e->by_holder, &e->presences,
+                &e->atoms,  &e->devices, &e->runners,  &e->sites,     &e->pairs,
+                &e->berths, &e->jobs,    &e->by_lease, &e->by_holder, &e->presences,
         };
         for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
                 table_done(tables[i]);
@@ -99,8 +99,8 @@ struct job *engine_find(const struct engine *e, struct lessor_slice site_id, str
         return NULL;
 }
 
-int engine_enqueue(struct engine *e, struct lessor_slice site_id, const struct lessor_stub *stub, int64_t now_ms,
-                   struct lessor_arena *arena, struct lessor_job *ret_job, bool *ret_new)
+int engine_enqueue(struct engine *e, struct lessor_slice site_id, const struct lessor_stub *stub,
+                   int64_t now_ms, struct lessor_arena *arena, struct lessor_job *ret_job, bool *ret_new)
 {
         struct job *job = engine_find(e, site_id, stub->id);
         bool is_new = job == NULL;
@@ -139,8 +139,8 @@ int engine_job(const struct engine *e, struct lessor_slice site_id, struct lesso
         return job == NULL ? LESSOR_E_NOT_FOUND : job_render(job, arena, ret_job);
 }
 
-int engine_jobs(const struct engine *e, const struct lessor_slice *site_id, size_t max, struct lessor_arena *arena,
-                struct lessor_job_list *ret_jobs)
+int engine_jobs(const struct engine *e, const struct lessor_slice *site_id, size_t max,
+                struct lessor_arena *arena, struct lessor_job_list *ret_jobs)
 {
         const struct site *s;
 
@@ -154,8 +154,8 @@ int engine_jobs(const struct engine *e, const struct lessor_slice *site_id, size
         return jobs_render(&s->jobs, offsetof(struct job, site_node), max, arena, ret_jobs);
 }
 
-int engine_awaiting(const struct engine *e, struct lessor_slice site_id, size_t max, struct lessor_arena *arena,
-                    struct lessor_job_list *ret_jobs)
+int engine_awaiting(const struct engine *e, struct lessor_slice site_id, size_t max,
+                    struct lessor_arena *arena, struct lessor_job_list *ret_jobs)
 {
         const struct site *s = site_find(e, site_id);
 
@@ -208,9 +208,9 @@ static bool pick(struct picks *picks, struct job *job)
 }
 
 /*
- * A pair gives at most what its unsealed cap leaves (UNSEALED_PER_PAIR), which is its first so many jobs for this
- * runner. The grants are then the first `max` of what all pairs give: the same as walking all jobs in order, since
- * what one pair gives does not hang on another.
+ * A pair gives at most what its unsealed cap leaves (UNSEALED_PER_PAIR), which is its first so many jobs for
+ * this runner. The grants are then the first `max` of what all pairs give: the same as walking all jobs in
+ * order, since what one pair gives does not hang on another.
  */
 static void pick_from_pair(struct engine *e, const struct pair *p, const struct runner *r, unsigned lanes,
                            struct picks *picks)
@@ -235,7 +235,8 @@ static void pick_jobs(struct engine *e, const struct lessor_claim *claim, struct
                 if ((claim->kinds & LESSOR_KIND_BIT(kind)) == 0)
                         continue;
                 team |= 1u << lane_of(kind, LESSOR_AUDIENCE_TEAM);
-                all |= 1u << lane_of(kind, LESSOR_AUDIENCE_TEAM) | 1u << lane_of(kind, LESSOR_AUDIENCE_PRIVATE);
+                all |= 1u << lane_of(kind, LESSOR_AUDIENCE_TEAM) |
+                       1u << lane_of(kind, LESSOR_AUDIENCE_PRIVATE);
         }
         e->n_claim_calls++;
         for (size_t i = 0; i < claim->n_routes; i++) {
@@ -309,7 +310,8 @@ int engine_claim(struct engine *e, const struct lessor_claim *claim, int64_t now
                         return LESSOR_E_NOMEM;
         }
         for (n = 0; n < picks.n; n++) {
-                r = prepare_grant(e, picks.jobs[n], claim, now_ms, lease_ids[n], arena, &claims[n], &granted[n]);
+                r = prepare_grant(e, picks.jobs[n], claim, now_ms, lease_ids[n], arena, &claims[n],
+                                  &granted[n]);
                 if (r < 0) {
                         while (n-- > 0)
                                 claim_free(e, claims[n]);

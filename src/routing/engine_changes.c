@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the engine tells a store: the records that changed and what happened; and how it is rebuilt from rows. */
+/* What the engine tells a store: the records that changed and what happened; and how it is rebuilt from rows.
+ */
 #include "routing/engine_internal.h"
 
 /* --- changes --- */
@@ -20,16 +21,17 @@ static void row_of(const struct job *job, struct engine_row *ret_row)
 
         *ret_row = (struct engine_row){
                 .seq = job_seq(job),
-                .job = {
-                        .site_id = job->pair->site->id,
-                        .state = job->state,
-                        .seal_attempts = job->seal_attempts,
-                        .cancelled = job->cancelled,
-                        .has_payload = job->has_payload,
-                        .has_result = job->has_result,
-                        .disposition = job->disposition,
-                        .enqueued_ms = job->enqueued_ms,
-                },
+                .job =
+                        {
+                                .site_id = job->pair->site->id,
+                                .state = job->state,
+                                .seal_attempts = job->seal_attempts,
+                                .cancelled = job->cancelled,
+                                .has_payload = job->has_payload,
+                                .has_result = job->has_result,
+                                .disposition = job->disposition,
+                                .enqueued_ms = job->enqueued_ms,
+                        },
         };
         job_stub(job, &ret_row->job.stub);
         if (job->stuck != NULL)
@@ -62,14 +64,15 @@ bool engine_change(const struct engine *e, struct engine_change *ret_change)
                 *ret_change = (struct engine_change){
                         .what = ENGINE_PRESENCE_PUT,
                         .order = p->order_node.seq,
-                        .presence = {
-                                .runner_id = p->runner->id,
-                                .owner = p->owner->text,
-                                .device = p->device->keys,
-                                .last_seen_ms = p->last_seen_ms,
-                                .capabilities = p->capabilities,
-                                .withheld = p->withheld,
-                        },
+                        .presence =
+                                {
+                                        .runner_id = p->runner->id,
+                                        .owner = p->owner->text,
+                                        .device = p->device->keys,
+                                        .last_seen_ms = p->last_seen_ms,
+                                        .capabilities = p->capabilities,
+                                        .withheld = p->withheld,
+                                },
                 };
                 return true;
         }
@@ -172,12 +175,13 @@ bool engine_event_take(struct engine *e, struct engine_event *ret_event)
         *ret_event = (struct engine_event){
                 .what = ENGINE_EVENT_CHURN,
                 .site_id = churn->pair->site->id,
-                .churn = {
-                        .site_id = churn->pair->site->id,
-                        .owner = churn->pair->owner->text,
-                        .expiries = churn->tell_expiries,
-                        .window_ms = LESSOR_CHURN_WINDOW_MS,
-                },
+                .churn =
+                        {
+                                .site_id = churn->pair->site->id,
+                                .owner = churn->pair->owner->text,
+                                .expiries = churn->tell_expiries,
+                                .window_ms = LESSOR_CHURN_WINDOW_MS,
+                        },
                 .held = churn->pair,
         };
         return true;
@@ -202,8 +206,10 @@ static bool row_is_sound(const struct engine_row *row)
 
         return row->seq > 0 && row->seq < UINT64_MAX && job->state <= LESSOR_JOB_DONE &&
                (unsigned)job->stub.kind < LESSOR_N_KINDS && job->stub.audience <= LESSOR_AUDIENCE_TEAM &&
-               job->stub.size_class <= LESSOR_SIZE_UNBOUNDED && job->disposition <= LESSOR_DISPOSITION_CANCELED &&
-               job->claimed == (job->state != LESSOR_JOB_QUEUED) && (job->awaiting_until_ms != 0) == awaiting &&
+               job->stub.size_class <= LESSOR_SIZE_UNBOUNDED &&
+               job->disposition <= LESSOR_DISPOSITION_CANCELED &&
+               job->claimed == (job->state != LESSOR_JOB_QUEUED) &&
+               (job->awaiting_until_ms != 0) == awaiting &&
                job->has_result == (job->state == LESSOR_JOB_DONE) && (!sealed || job->has_payload) &&
                (!job->has_payload || sealed || job->state == LESSOR_JOB_DONE);
 }
@@ -277,7 +283,8 @@ int engine_restore_job(struct engine *e, const struct engine_row *row)
         if (!row_is_sound(row))
                 return LESSOR_E_INVALID;
         there = order_after(&e->order, row->seq - 1);
-        if ((there != NULL && there->seq == row->seq) || engine_find(e, from->site_id, from->stub.id) != NULL ||
+        if ((there != NULL && there->seq == row->seq) ||
+            engine_find(e, from->site_id, from->stub.id) != NULL ||
             (from->claimed && lease_is_known(e, from->lease_id)))
                 return LESSOR_E_EXISTS;
         r = timer_heap_reserve(&e->deadlines, e->deadlines.n + 1);

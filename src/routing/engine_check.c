@@ -24,8 +24,8 @@ static void check_bars(const struct engine *e, const struct job *job)
                 if (bars->items[i].until_ms < first_ms)
                         first_ms = bars->items[i].until_ms;
         }
-        assert(timer_is_set(&bars->timer) == (first_ms != ENGINE_BAR_FOREVER));    /* 8 */
-        assert(!timer_is_set(&bars->timer) || bars->timer.at_ms == first_ms);      /* 8 */
+        assert(timer_is_set(&bars->timer) == (first_ms != ENGINE_BAR_FOREVER));     /* 8 */
+        assert(!timer_is_set(&bars->timer) || bars->timer.at_ms == first_ms);       /* 8 */
         assert(e->bar_ends.n <= e->n_bar_sets && e->n_bar_sets <= e->bar_ends.cap); /* 10 */
 }
 
@@ -46,7 +46,8 @@ static void check_claim(const struct job *job)
         assert(!timer_is_set(&c->timer) ||
                c->timer.at_ms == (awaiting ? c->awaiting_until_ms : c->lease_expires_ms)); /* 6 */
         assert(!awaiting || !job->has_payload);                                            /* 11 */
-        assert((job->state != LESSOR_JOB_READY && job->state != LESSOR_JOB_RUNNING) || job->has_payload); /* 11 */
+        assert((job->state != LESSOR_JOB_READY && job->state != LESSOR_JOB_RUNNING) ||
+               job->has_payload); /* 11 */
 }
 
 static void check_job(const struct engine *e, const struct job *job)
@@ -55,15 +56,15 @@ static void check_job(const struct engine *e, const struct job *job)
         bool queued = job->state == LESSOR_JOB_QUEUED && !job->cancelled;
 
         assert(!job->removed && !job->due && !job->picked);
-        assert(engine_find(e, s->id, job->id) == job);                                        /* 1 */
+        assert(engine_find(e, s->id, job->id) == job);                                          /* 1 */
         assert(order_has(&e->order, &job->order_node) && order_has(&s->jobs, &job->site_node)); /* 1 */
-        assert(in_queue_lane(job, job->pair->lanes) == (queued && job->stuck == NULL));       /* 2 */
+        assert(in_queue_lane(job, job->pair->lanes) == (queued && job->stuck == NULL));         /* 2 */
         assert(job->stuck == NULL || job->stuck->pair == job->pair);
-        assert(job->stuck == NULL || in_queue_lane(job, job->stuck->lanes) == queued);                /* 2 */
-        assert(order_has(&s->awaiting, &job->queue_node) == (job->state == LESSOR_JOB_AWAITING));     /* 3 */
-        assert(order_has(&s->finished, &job->queue_node) == (job->state == LESSOR_JOB_DONE));         /* 4 */
-        assert(job->has_result == (job->state == LESSOR_JOB_DONE));                                   /* 4 */
-        assert(timer_is_set(&job->deadline));                                                         /* 7 */
+        assert(job->stuck == NULL || in_queue_lane(job, job->stuck->lanes) == queued);            /* 2 */
+        assert(order_has(&s->awaiting, &job->queue_node) == (job->state == LESSOR_JOB_AWAITING)); /* 3 */
+        assert(order_has(&s->finished, &job->queue_node) == (job->state == LESSOR_JOB_DONE));     /* 4 */
+        assert(job->has_result == (job->state == LESSOR_JOB_DONE));                               /* 4 */
+        assert(timer_is_set(&job->deadline));                                                     /* 7 */
         check_claim(job);
         check_bars(e, job);
 }
@@ -82,7 +83,8 @@ static size_t check_queue(const struct order_tree *t)
 {
         size_t n = 0;
 
-        for (const struct order_node *node = order_after(t, 0); node != NULL; node = order_after(t, node->seq)) {
+        for (const struct order_node *node = order_after(t, 0); node != NULL;
+             node = order_after(t, node->seq)) {
                 const struct runner_set *common = job_of_queue(node)->common;
 
                 for (size_t i = 0; common != NULL && i < common->n; i++)
@@ -161,14 +163,15 @@ void engine_check(const struct engine *e)
         table_each(&e->pairs, check_pair, &totals);
         table_each(&e->berths, check_berth, &totals);
         table_each(&e->sites, check_site, &totals);
-        assert(order_check(&e->order) == n_jobs && e->jobs.n == n_jobs && totals.n_site_jobs == n_jobs); /* 1 */
-        assert(totals.n_queued == n_queued);                                                           /* 2 */
-        assert(totals.n_awaiting == n_by_state[LESSOR_JOB_AWAITING]);                                  /* 3 */
-        assert(totals.n_pair_awaiting == totals.n_awaiting);                                           /* 3 */
-        assert(totals.n_finished == n_by_state[LESSOR_JOB_DONE]);                                      /* 4 */
-        assert(n_claims == e->n_claims && e->by_lease.n == n_claims && e->by_holder.n == n_claims);    /* 5 */
-        assert(e->deadlines.n == n_jobs);                                                              /* 7 */
-        assert(e->claims.cap >= e->claims.n);                                                          /* 10 */
+        assert(order_check(&e->order) == n_jobs && e->jobs.n == n_jobs &&
+               totals.n_site_jobs == n_jobs);                                                       /* 1 */
+        assert(totals.n_queued == n_queued);                                                        /* 2 */
+        assert(totals.n_awaiting == n_by_state[LESSOR_JOB_AWAITING]);                               /* 3 */
+        assert(totals.n_pair_awaiting == totals.n_awaiting);                                        /* 3 */
+        assert(totals.n_finished == n_by_state[LESSOR_JOB_DONE]);                                   /* 4 */
+        assert(n_claims == e->n_claims && e->by_lease.n == n_claims && e->by_holder.n == n_claims); /* 5 */
+        assert(e->deadlines.n == n_jobs);                                                           /* 7 */
+        assert(e->claims.cap >= e->claims.n);                                                       /* 10 */
         for (size_t i = 0; i < ARRAY_SIZE(n_by_state); i++)
                 assert(n_by_state[i] == e->n_by_state[i]); /* 12 */
         check_heap(&e->deadlines);

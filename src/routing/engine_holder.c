@@ -37,7 +37,8 @@ static bool is_leased_to_another(const struct engine *e, struct lessor_slice run
 }
 
 /* Whether this runner holds a job of this id under some lease: the oldest such job, or NULL. */
-static struct job *job_of_holder(const struct engine *e, struct lessor_slice runner_id, struct lessor_slice job_id)
+static struct job *job_of_holder(const struct engine *e, struct lessor_slice runner_id,
+                                 struct lessor_slice job_id)
 {
         uint64_t hash = table_hash_pair(&e->by_holder, runner_id, job_id);
         struct job *oldest = NULL;
@@ -53,8 +54,8 @@ static struct job *job_of_holder(const struct engine *e, struct lessor_slice run
 }
 
 /*
- * Which job a (job id, runner, lease) means (relay-protocol 10): never one that the caller neither holds nor can
- * name the lease of, since a bare id must not tell whether another site has such a job.
+ * Which job a (job id, runner, lease) means (relay-protocol 10): never one that the caller neither holds nor
+ * can name the lease of, since a bare id must not tell whether another site has such a job.
  */
 static int holder(const struct engine *e, struct lessor_slice runner_id, const struct lessor_lease_ref *lease,
                   struct job **ret_job)
@@ -128,7 +129,8 @@ int engine_complete(struct engine *e, struct lessor_slice runner_id, const struc
 
 /* --- release and renewal: many leases in one call --- */
 
-static int copy_ref(struct lessor_arena *arena, const struct lessor_lease_ref *from, struct lessor_lease_ref *ret_copy)
+static int copy_ref(struct lessor_arena *arena, const struct lessor_lease_ref *from,
+                    struct lessor_lease_ref *ret_copy)
 {
         int r;
 
@@ -138,7 +140,8 @@ static int copy_ref(struct lessor_arena *arena, const struct lessor_lease_ref *f
 
 /* Finds what is really given back, marks it, and makes sure that giving it back needs no more memory. */
 static int pick_released(struct engine *e, const struct lessor_release *release, bool barred,
-                         struct lessor_arena *arena, struct lessor_lease_ref_list *released, struct job **jobs)
+                         struct lessor_arena *arena, struct lessor_lease_ref_list *released,
+                         struct job **jobs)
 {
         for (size_t i = 0; i < release->n_leases; i++) {
                 struct job *job = held_job(e, release->runner_id, &release->leases[i]);
@@ -195,9 +198,9 @@ int engine_release_leases(struct engine *e, const struct lessor_release *release
         return 0;
 }
 
-int engine_renew_leases(struct engine *e, struct lessor_slice runner_id, const struct lessor_lease_ref *leases,
-                        size_t n_leases, int64_t lease_ms, int64_t now_ms, struct lessor_arena *arena,
-                        struct lessor_renewal_list *ret_renewals)
+int engine_renew_leases(struct engine *e, struct lessor_slice runner_id,
+                        const struct lessor_lease_ref *leases, size_t n_leases, int64_t lease_ms,
+                        int64_t now_ms, struct lessor_arena *arena, struct lessor_renewal_list *ret_renewals)
 {
         struct lessor_renewal_list list = {0};
         int64_t expires_ms = later_ms(now_ms, lease_ms);
@@ -235,8 +238,8 @@ int engine_renew_leases(struct engine *e, struct lessor_slice runner_id, const s
 
 /* --- the site --- */
 
-int engine_seal(struct engine *e, struct lessor_slice site_id, struct lessor_slice job_id, struct job **ret_job,
-                enum lessor_job_state *ret_was)
+int engine_seal(struct engine *e, struct lessor_slice site_id, struct lessor_slice job_id,
+                struct job **ret_job, enum lessor_job_state *ret_was)
 {
         struct job *job = engine_find(e, site_id, job_id);
 
@@ -295,7 +298,8 @@ int engine_cancel_requests(const struct engine *e, struct lessor_slice runner_id
              node = order_after(&runner->cancelled, node->seq)) {
                 const struct claim *c = container_of(node, struct claim, cancel_node);
 
-                r = copy_ref(arena, &(struct lessor_lease_ref){c->job->id, c->lease_id}, &list.items[list.n++]);
+                r = copy_ref(arena, &(struct lessor_lease_ref){c->job->id, c->lease_id},
+                             &list.items[list.n++]);
                 if (r < 0)
                         return r;
         }
@@ -303,8 +307,9 @@ int engine_cancel_requests(const struct engine *e, struct lessor_slice runner_id
         return 0;
 }
 
-int engine_ack(struct engine *e, struct lessor_slice site_id, const struct lessor_slice *job_ids, size_t n_job_ids,
-               struct lessor_arena *arena, struct lessor_slice **ret_acked, size_t *ret_n_acked)
+int engine_ack(struct engine *e, struct lessor_slice site_id, const struct lessor_slice *job_ids,
+               size_t n_job_ids, struct lessor_arena *arena, struct lessor_slice **ret_acked,
+               size_t *ret_n_acked)
 {
         struct lessor_slice *acked = lessor_arena_array(arena, n_job_ids, sizeof(*acked));
         struct job **jobs = lessor_arena_array(arena, n_job_ids, sizeof(*jobs));

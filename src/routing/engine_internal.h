@@ -15,19 +15,21 @@
  * Invariants; engine_check() asserts each by its number.
  *
  *  1. A job is in `jobs` and `order` and its site's `jobs` exactly while it is not removed.
- *  2. A queued job that is not cancelled is in one queue: of its berth if it sticks to a runner, else of its pair;
- *     in the lane of its kind and audience. No other job is in a queue.
+ *  2. A queued job that is not cancelled is in one queue: of its berth if it sticks to a runner, else of its
+ * pair; in the lane of its kind and audience. No other job is in a queue.
  *  3. A job is in its site's `awaiting` exactly while it is awaiting, and its pair's n_awaiting counts those.
  *  4. A job is in its site's `finished` exactly while it is done; done jobs have a result and no others have.
- *  5. A job has a claim exactly while it is awaiting, ready, running or done; the claim is then in `by_lease` and
- *     `by_holder`; and in its runner's `cancelled` exactly while the job is cancelled.
+ *  5. A job has a claim exactly while it is awaiting, ready, running or done; the claim is then in `by_lease`
+ * and `by_holder`; and in its runner's `cancelled` exactly while the job is cancelled.
  *  6. awaiting_until_ms is set exactly while awaiting. The claim's timer stands at it while awaiting, at the
  *     lease's end while ready or running, and is not set while done.
  *  7. A job's deadline timer is set exactly while it is not removed.
- *  8. A job's bars are of distinct runners; the set's timer stands at its earliest end, or is not set if none ends.
+ *  8. A job's bars are of distinct runners; the set's timer stands at its earliest end, or is not set if none
+ * ends.
  *  9. A queue node's `common` holds only runners that every job below it bars.
  * 10. Each heap has room for every timer that could be set: of every job, claim and bar set that exists.
- * 11. A payload is there only with a claim, and while awaiting there is none. No ready or running job lacks one.
+ * 11. A payload is there only with a claim, and while awaiting there is none. No ready or running job lacks
+ * one.
  * 12. n_by_state counts the jobs by state.
  */
 
@@ -65,7 +67,8 @@ struct site {
         struct lessor_slice id;
 };
 
-/* Private and team jobs of each kind apart: a claim then never meets a job of a kind or an audience not its own. */
+/* Private and team jobs of each kind apart: a claim then never meets a job of a kind or an audience not its
+ * own. */
 #define N_LANES (LESSOR_N_KINDS * 2)
 
 /* What is remembered of a pair's unsealed windows (relay-protocol 10, churn report). */
@@ -90,13 +93,14 @@ struct pair {
         struct order_tree lanes[N_LANES]; /* queued jobs that any runner may be offered */
         unsigned n_awaiting;
         size_t n_berths;
-        uint64_t seen_by_claim; /* number of the last claim that looked at it: a route named twice counts once */
+        uint64_t seen_by_claim; /* number of the last claim that looked at it: a route named twice counts once
+                                 */
         struct churn *churn;
 };
 
 /*
- * The queues of one pair's jobs that stick to one runner. Made when the runner claims from the pair, so that the
- * sweep that makes a job stick needs no memory.
+ * The queues of one pair's jobs that stick to one runner. Made when the runner claims from the pair, so that
+ * the sweep that makes a job stick needs no memory.
  */
 struct berth {
         struct table_node node;
@@ -117,7 +121,7 @@ struct claim {
         struct device *device;
         struct berth *berth;
         int64_t lease_expires_ms;
-        int64_t awaiting_until_ms;   /* 0 unless awaiting */
+        int64_t awaiting_until_ms;    /* 0 unless awaiting */
         struct lessor_slice lease_id; /* the bytes follow the struct */
 };
 
@@ -173,8 +177,8 @@ struct job {
         bool removed : 1;
         bool payload_changed : 1;
         bool result_changed : 1;
-        bool due : 1;    /* in the list that a sweep works through */
-        bool picked : 1; /* chosen by the call under way */
+        bool due : 1;           /* in the list that a sweep works through */
+        bool picked : 1;        /* chosen by the call under way */
         struct lessor_slice id; /* the bytes follow the struct */
 };
 
@@ -240,7 +244,8 @@ void queue_update(struct order_node *node);
 void queue_add(struct job *job);
 void queue_remove(struct job *job);
 
-/* The first job of a pair with a seq above `after` that this runner may have, or NULL. `lanes` is a bit mask. */
+/* The first job of a pair with a seq above `after` that this runner may have, or NULL. `lanes` is a bit mask.
+ */
 struct job *queue_first(const struct engine *e, const struct pair *p, const struct runner *r, unsigned lanes,
                         uint64_t after);
 
@@ -250,8 +255,8 @@ bool job_bars(const struct job *job, const struct runner *r);
 int bars_reserve(struct engine *e, struct job *job);
 
 /*
- * Bars a runner until some time; room must be reserved unless it is barred already. Takes the reference to `r`.
- * The job must not be in a queue.
+ * Bars a runner until some time; room must be reserved unless it is barred already. Takes the reference to
+ * `r`. The job must not be in a queue.
  */
 void bars_set(struct engine *e, struct job *job, struct runner *r, int64_t until_ms);
 
@@ -273,7 +278,8 @@ static inline struct job *job_of_queue(const struct order_node *node)
 /* --- job.c: one job, and its place in every index --- */
 
 /* A queued job in no index, with a reference to all it names. Returns 0 or LESSOR_E_NOMEM. */
-int job_new(struct engine *e, struct lessor_slice site_id, const struct lessor_stub *stub, struct job **ret_job);
+int job_new(struct engine *e, struct lessor_slice site_id, const struct lessor_stub *stub,
+            struct job **ret_job);
 
 /* Frees a job that is in no index. Takes NULL, returns NULL. */
 struct job *job_free(struct engine *e, struct job *job);
@@ -288,12 +294,14 @@ void job_install(struct engine *e, struct job *job, int64_t deadline_ms);
 /* Takes a job out of every index; the store is told, and then it is freed. */
 void job_remove(struct engine *e, struct job *job);
 
-/* Back to the queue, at its old place, without its claim and payload. `stick`: only for the runner that held it. */
+/* Back to the queue, at its old place, without its claim and payload. `stick`: only for the runner that held
+ * it. */
 void job_requeue(struct engine *e, struct job *job, bool stick);
 
 /* A claim for a job, not yet given to it. Returns 0 or LESSOR_E_NOMEM. */
 int claim_new(struct engine *e, struct job *job, struct lessor_slice runner_id, struct lessor_slice owner,
-              const struct lessor_public_identity *device, struct lessor_slice lease_id, struct claim **ret_claim);
+              const struct lessor_public_identity *device, struct lessor_slice lease_id,
+              struct claim **ret_claim);
 struct claim *claim_free(struct engine *e, struct claim *c);
 
 /* Gives the claim to its job, which must be in no index that depends on it. */

@@ -39,7 +39,8 @@ static int set_text(struct presence *p, const struct lessor_presence *from)
         return 0;
 }
 
-static int add(struct engine *e, const struct lessor_presence *from, uint64_t order, struct presence **ret_presence)
+static int add(struct engine *e, const struct lessor_presence *from, uint64_t order,
+               struct presence **ret_presence)
 {
         struct presence *p = calloc(1, sizeof(*p));
 
@@ -94,8 +95,13 @@ static int render(const struct presence *p, struct lessor_arena *arena, struct l
                 .withheld = p->withheld,
         };
         struct lessor_slice *const texts[] = {
-                &out.runner_id,         &out.owner,        &out.device.identity, &out.device.encryption,
-                &out.device.encryption_sig, &out.capabilities, &out.withheld,
+                &out.runner_id,
+                &out.owner,
+                &out.device.identity,
+                &out.device.encryption,
+                &out.device.encryption_sig,
+                &out.capabilities,
+                &out.withheld,
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
@@ -116,9 +122,11 @@ int engine_presence(const struct engine *e, struct lessor_slice runner_id, struc
         return p == NULL ? LESSOR_E_NOT_FOUND : render(p, arena, ret_presence);
 }
 
-int engine_everyone(const struct engine *e, struct lessor_arena *arena, struct lessor_presence_list *ret_everyone)
+int engine_everyone(const struct engine *e, struct lessor_arena *arena,
+                    struct lessor_presence_list *ret_everyone)
 {
-        struct lessor_presence_list list = {lessor_arena_array(arena, e->n_presences, sizeof(*list.items)), 0};
+        struct lessor_presence_list list = {lessor_arena_array(arena, e->n_presences, sizeof(*list.items)),
+                                            0};
         const struct order_node *node;
 
         if (list.items == NULL)

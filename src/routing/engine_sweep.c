@@ -191,7 +191,8 @@ static void put_back(struct engine *e, struct job *list)
 }
 
 /* What a job will look like when its verdict is carried out. */
-static int foretell(const struct job *job, enum verdict verdict, struct lessor_arena *arena, struct lessor_job *out)
+static int foretell(const struct job *job, enum verdict verdict, struct lessor_arena *arena,
+                    struct lessor_job *out)
 {
         int r = job_render(job, arena, out);
 
@@ -212,7 +213,8 @@ static int foretell(const struct job *job, enum verdict verdict, struct lessor_a
         return 0;
 }
 
-static int report(const struct job *list, int64_t now_ms, struct lessor_arena *arena, struct lessor_swept *ret_swept)
+static int report(const struct job *list, int64_t now_ms, struct lessor_arena *arena,
+                  struct lessor_swept *ret_swept)
 {
         struct lessor_swept swept = {0};
         size_t n_requeued = 0, n_removed = 0;

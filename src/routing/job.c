@@ -19,7 +19,8 @@ uint64_t job_seq(const struct job *job)
         return job->order_node.seq;
 }
 
-int job_new(struct engine *e, struct lessor_slice site_id, const struct lessor_stub *stub, struct job **ret_job)
+int job_new(struct engine *e, struct lessor_slice site_id, const struct lessor_stub *stub,
+            struct job **ret_job)
 {
         struct job *job;
         size_t bytes;
@@ -166,7 +167,8 @@ void job_requeue(struct engine *e, struct job *job, bool stick)
 /* --- claims --- */
 
 int claim_new(struct engine *e, struct job *job, struct lessor_slice runner_id, struct lessor_slice owner,
-              const struct lessor_public_identity *device, struct lessor_slice lease_id, struct claim **ret_claim)
+              const struct lessor_public_identity *device, struct lessor_slice lease_id,
+              struct claim **ret_claim)
 {
         struct claim *c;
         size_t bytes;
@@ -301,7 +303,8 @@ int job_render(const struct job *job, struct lessor_arena *arena, struct lessor_
                 .enqueued_ms = job->enqueued_ms,
         };
         struct lessor_slice *const texts[] = {
-                &out.site_id, &out.stub.id, &out.stub.owner, &out.stub.site, &out.stub.purpose, &out.reoffer_to,
+                &out.site_id,   &out.stub.id,      &out.stub.owner,
+                &out.stub.site, &out.stub.purpose, &out.reoffer_to,
         };
         int r;
 
@@ -330,7 +333,8 @@ int jobs_render(const struct order_tree *t, size_t node_offset, size_t max, stru
                 if (node == NULL)
                         break;
                 if (list.n == cap) {
-                        struct lessor_job *more = lessor_arena_array(arena, cap == 0 ? 8 : cap * 2, sizeof(*more));
+                        struct lessor_job *more =
+                                lessor_arena_array(arena, cap == 0 ? 8 : cap * 2, sizeof(*more));
 
                         if (more == NULL)
                                 return LESSOR_E_NOMEM;

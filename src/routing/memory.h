@@ -6,8 +6,9 @@
 #include "lessor/routing_store.h"
 
 /*
- * A routing store that forgets everything when it ends: the engine, a lock, and the envelopes in memory. For tests,
- * and for relays whose sites publish again. Its tickets are always 0: what it answers is as durable as it gets.
+ * A routing store that forgets everything when it ends: the engine, a lock, and the envelopes in memory. For
+ * tests, and for relays whose sites publish again. Its tickets are always 0: what it answers is as durable as
+ * it gets.
  *
  * clock     borrowed; must outlive the store
  * listener  copied; NULL for none

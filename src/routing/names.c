@@ -61,7 +61,8 @@ struct atom *atom_unref(struct engine *e, struct atom *a)
 
 static bool same_keys(const struct lessor_public_identity *a, const struct lessor_public_identity *b)
 {
-        return lessor_slice_equal(a->identity, b->identity) && lessor_slice_equal(a->encryption, b->encryption) &&
+        return lessor_slice_equal(a->identity, b->identity) &&
+               lessor_slice_equal(a->encryption, b->encryption) &&
                lessor_slice_equal(a->encryption_sig, b->encryption_sig);
 }
 
@@ -201,8 +202,8 @@ struct site *site_unref(struct engine *e, struct site *s)
 
 /* --- pairs --- */
 
-static struct pair *pair_lookup(const struct engine *e, struct lessor_slice site_id, struct lessor_slice owner,
-                                uint64_t hash)
+static struct pair *pair_lookup(const struct engine *e, struct lessor_slice site_id,
+                                struct lessor_slice owner, uint64_t hash)
 {
         for (struct table_node *n = table_first(&e->pairs, hash); n != NULL; n = table_next(n)) {
                 struct pair *p = container_of(n, struct pair, node);
@@ -267,7 +268,8 @@ static uint64_t berth_hash(const struct engine *e, const struct pair *p, const s
 
 struct berth *berth_find(const struct engine *e, const struct pair *p, const struct runner *r)
 {
-        for (struct table_node *n = table_first(&e->berths, berth_hash(e, p, r)); n != NULL; n = table_next(n)) {
+        for (struct table_node *n = table_first(&e->berths, berth_hash(e, p, r)); n != NULL;
+             n = table_next(n)) {
                 struct berth *b = container_of(n, struct berth, node);
 
                 if (b->pair == p && b->runner == r)

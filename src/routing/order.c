@@ -37,7 +37,8 @@ static void split(const struct order_rules *rules, struct order_node *root, uint
         update(rules, root);
 }
 
-static struct order_node *merge(const struct order_rules *rules, struct order_node *left, struct order_node *right)
+static struct order_node *merge(const struct order_rules *rules, struct order_node *left,
+                                struct order_node *right)
 {
         struct order_node *root;
 
@@ -56,7 +57,8 @@ static struct order_node *merge(const struct order_rules *rules, struct order_no
         return root;
 }
 
-static struct order_node *add(const struct order_rules *rules, struct order_node *root, struct order_node *node)
+static struct order_node *add(const struct order_rules *rules, struct order_node *root,
+                              struct order_node *node)
 {
         if (root == NULL || rank(rules, node) > rank(rules, root)) {
                 split(rules, root, node->seq, &node->left, &node->right);
@@ -70,7 +72,8 @@ static struct order_node *add(const struct order_rules *rules, struct order_node
         return root;
 }
 
-static struct order_node *drop(const struct order_rules *rules, struct order_node *root, struct order_node *node)
+static struct order_node *drop(const struct order_rules *rules, struct order_node *root,
+                               struct order_node *node)
 {
         if (root == node)
                 return merge(rules, node->left, node->right);
@@ -113,7 +116,8 @@ bool order_has(const struct order_tree *t, const struct order_node *node)
         return order_after(t, node->seq - 1) == node;
 }
 
-static size_t check(const struct order_rules *rules, const struct order_node *node, uint64_t low, uint64_t high)
+static size_t check(const struct order_rules *rules, const struct order_node *node, uint64_t low,
+                    uint64_t high)
 {
         if (node == NULL)
                 return 0;

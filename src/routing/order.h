@@ -8,11 +8,12 @@
 
 /*
  * Things in enqueue order: a treap over nodes that are members of the caller's own structs, keyed by sequence
- * number. Adding and removing take no memory and cannot fail; both, and finding what comes next, cost O(log n).
+ * number. Adding and removing take no memory and cannot fail; both, and finding what comes next, cost O(log
+ * n).
  *
- * A list would do where jobs only ever joined at the end. They do not: a requeued job gets its old place back.
- * The shape hangs on a salted mix of the sequence numbers, so that nobody can bring it out of balance by choosing
- * which jobs to withdraw.
+ * A list would do where jobs only ever joined at the end. They do not: a requeued job gets its old place
+ * back. The shape hangs on a salted mix of the sequence numbers, so that nobody can bring it out of balance
+ * by choosing which jobs to withdraw.
  */
 struct order_node {
         struct order_node *left;

@@ -2,16 +2,16 @@
 /*
  * How a claim finds its jobs.
  *
- * A claim may have a job only if a list of things hold, and jobs that fail one must not be looked at one by one:
- * there may be a million of them in front. So each reason has its own answer:
+ * A claim may have a job only if a list of things hold, and jobs that fail one must not be looked at one by
+ * one: there may be a million of them in front. So each reason has its own answer:
  *
  *  - route                queues are per (site, owner) pair, and a claim looks at the pairs that it names;
  *  - kind, audience       four lanes a queue;
  *  - cancelled            such a job is in no queue;
  *  - sticks to a runner   such a job is in a queue of its own pair and runner, a berth;
- *  - refused, not yet     the nodes of a queue know which runners *every* job below them bars (`common`). A search
- *                         skips such a subtree whole; in any other there is a job for this runner, so the search
- *                         never has to come back out of one, and costs O(log n).
+ *  - refused, not yet     the nodes of a queue know which runners *every* job below them bars (`common`). A
+ * search skips such a subtree whole; in any other there is a job for this runner, so the search never has to
+ * come back out of one, and costs O(log n).
  *
  * Bars that end are taken away when their time has come, so what is in a set bars now.
  *
