@@ -39,6 +39,9 @@
 /* Ids, purposes, services and labels in the built-in tables, bytes */
 #define LIMIT_ID_BYTES              256
 
+/* One answer of a grant signer, bytes */
+#define LIMIT_SIGNER_LINE           65536
+
 /* Files that people write: projection, policy, configuration, keys; bytes */
 #define LIMIT_FILE_BYTES            67108864
 #define LIMIT_KEY_FILE_BYTES        65536

@@ -9,6 +9,8 @@
 #include "lessor/error.h"
 #include "routing/directory/text_index.h"
 
+DEFINE_CLEANUP(struct lessor_arena, lessor_arena_free)
+
 /* The routes of one owner, found when first asked for. */
 struct route_set {
         size_t n;

@@ -14,11 +14,11 @@
 struct signer;
 
 /*
- * Signs with the identity key of a StoredKeys file.
- * Returns 0, or what reading the key file returned (LESSOR_E_NOT_FOUND, LESSOR_E_PERMISSION,
- * LESSOR_E_MALFORMED, …).
+ * Signs with the identity key of a StoredKeys file; signing_key_load has the errors, and says what
+ * `ret_problem` is.
  */
-int signer_open_file(const char *path, struct signer **ret_signer);
+int signer_open_file(const char *path, struct lessor_arena *arena, struct signer **ret_signer,
+                     const char **ret_problem);
 
 /*
  * Signs by asking the process that listens on a Unix socket. Connects now and asks for the public key, so
