@@ -356,7 +356,7 @@ static int read_object(struct reader *r, const struct message_table *table, json
                 if (f == NULL || !belongs(f, form)) {
                         if (table->open)
                                 continue;
-                        return fault_under(r, fault(r, "is not a known member"), key, key_len, false);
+                        return fault_with(r, "has an unknown member \"", key, "\"");
                 }
                 e = read_member(r, f, json_object_iter_value(it), at);
                 if (e < 0)

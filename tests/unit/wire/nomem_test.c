@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+
+#include "base/json_read.h"
+#include "wire/envelope_text.h"
+#include "wire/relay_device.h"
+#include "wire/relay_documents.h"
+#include "wire/relay_errors.h"
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+
+/* The allocation that fails, counted down; -1 for none. Everything after it succeeds again. */
+static long countdown = -1;
+static bool has_failed;
+
+static bool fails(void)
+{
+        if (countdown < 0 || countdown-- > 0)
+                return false;
+        has_failed = true;
+        return true;
+}
+
+void *__wrap_malloc(size_t n)
+{
+        return fails() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+        return fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+        return fails() ? NULL : __real_realloc(p, n);
+}
+
+/* Runs `work` with its first allocation failing, then its second, and so on until it needs no more. */
+static void fail_each(int (*work)(struct lessor_arena *arena), int otherwise)
+{
+        for (long step = 0;; step++) {
+                struct lessor_arena *arena = lessor_arena_new();
+                int e;
+
+                assert_non_null(arena);
+                has_failed = false;
+                countdown = step;
+                e = work(arena);
+                countdown = -1;
+                lessor_arena_free(arena);
+                if (!has_failed) {
+                        assert_int_equal(e, otherwise);
+                        assert_true(step > 0);
+                        return;
+                }
+                /* A message that is wrong may still be called wrong when there is no memory to say why. */
+                if (e != LESSOR_E_NOMEM && e != otherwise)
+                        fail_msg("allocation %ld failed, and the answer was %d", step, e);
+                if (otherwise == 0)
+                        assert_int_equal(e, LESSOR_E_NOMEM);
+        }
+}
+
+static int copy_fixture(struct lessor_arena *arena)
+{
+        static const char text[] =
+                "{\"consents\":[{\"owner\":\"a\",\"siteId\":\"b\"}],\"rosters\":[{\"id\":\"r\","
+                "\"owner\":\"o\",\"members\":[\"m\",\"n\"]}]}";
+        struct relay_fixture fixture;
+        json_t *value;
+        struct buf out;
+        int e = json_read(lessor_slice_of(text), arena, &value);
+
+        /* More than a block of the arena, so that the tables' own allocations fail too. */
+        if (e == 0 && lessor_arena_alloc(arena, 1900) == NULL)
+                e = LESSOR_E_NOMEM;
+        if (e == 0)
+                e = message_read(&relay_fixture_table, value, arena, &fixture, NULL);
+        if (e < 0)
+                return e;
+        buf_init(&out);
+        e = message_append(&relay_fixture_table, &fixture, &out);
+        buf_done(&out);
+        return e;
+}
+
+static int read_wrong_fixture(struct lessor_arena *arena)
+{
+        struct relay_fixture fixture;
+        const char *problem = NULL;
+        json_t *value;
+        int e = json_read(LESSOR_SLICE("{\"consents\":[{\"owner\":\"a\",\"siteId\":\"\"}]}"), arena, &value);
+
+        for (int i = 0; e == 0 && i < 2000; i += 100)
+                if (lessor_arena_alloc(arena, 100) == NULL)
+                        e = LESSOR_E_NOMEM;
+        if (e == 0)
+                e = message_read(&relay_fixture_table, value, arena, &fixture, &problem);
+        if (e == LESSOR_E_INVALID)
+                assert_non_null(problem);
+        return e;
+}
+
+static int write_envelope(struct lessor_arena *arena)
+{
+        struct lessor_sealed_envelope envelope = {.ciphertext = LESSOR_SLICE("A"),
+                                                  .recipient_key_id = LESSOR_SLICE("r"),
+                                                  .sender_key_id = LESSOR_SLICE("s"),
+                                                  .deadline_ms = 1};
+        struct lessor_envelope text;
+
+        return envelope_text(&envelope, arena, &text, NULL);
+}
+
+static int write_refusal(struct lessor_arena *arena)
+{
+        struct relay_refusal_details details = {.subject = LESSOR_SLICE("0.1.0"),
+                                                .floor = LESSOR_SLICE("0.2.0")};
+        struct buf out;
+        int e;
+
+        (void)arena;
+        buf_init(&out);
+        e = relay_refusal_append(RELAY_REFUSAL_BELOW_FLOOR, &details, &out);
+        buf_done(&out);
+        return e;
+}
+
+static void messages_survive_each_failure(void **state)
+{
+        (void)state;
+        fail_each(copy_fixture, 0);
+        fail_each(read_wrong_fixture, LESSOR_E_INVALID);
+        fail_each(write_envelope, 0);
+        fail_each(write_refusal, 0);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(messages_survive_each_failure),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+#include "vectors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "wire/relay_device.h"
+#include "wire/relay_documents.h"
+#include "wire/relay_errors.h"
+#include "wire/relay_opened.h"
+#include "wire/relay_site.h"
+
+const struct message_table *const relay_tables[] = {
+        &public_identity_table,
+        &stub_table,
+        &lease_ref_table,
+        &capability_table,
+        &sealed_envelope_table,
+        &envelope_member_table,
+        &grant_table,
+        &succession_link_table,
+        &withheld_table,
+        &pair_start_request_table,
+        &pair_start_answer_table,
+        &pair_poll_request_table,
+        &pair_poll_answer_table,
+        &pair_fixture_request_table,
+        &pair_fixture_answer_table,
+        &claim_request_table,
+        &claim_answer_table,
+        &claimed_stub_table,
+        &fetch_request_table,
+        &fetch_answer_table,
+        &result_request_table,
+        &result_answer_table,
+        &heartbeat_request_table,
+        &heartbeat_answer_table,
+        &release_request_table,
+        &release_answer_table,
+        &enqueue_request_table,
+        &job_state_answer_table,
+        &payload_request_table,
+        &cancel_request_table,
+        &cancel_answer_table,
+        &ack_request_table,
+        &ack_answer_table,
+        &pending_job_table,
+        &pending_answer_table,
+        &result_job_table,
+        &results_answer_table,
+        &relay_fixture_table,
+        &fixture_site_table,
+        &fixture_consent_table,
+        &fixture_device_table,
+        &fixture_roster_table,
+        &fixture_revocation_table,
+        &relay_policy_table,
+        &relay_error_answer_table,
+        &generate_payload_table,
+        &chat_payload_table,
+        &sealed_outcome_table,
+        NULL,
+};
+
+const struct message_table *relay_table_named(struct lessor_slice name)
+{
+        for (size_t i = 0; relay_tables[i] != NULL; i++)
+                if (lessor_slice_equal(name, lessor_slice_of(relay_tables[i]->name)))
+                        return relay_tables[i];
+        return NULL;
+}
+
+json_t *vectors_load(const char *name)
+{
+        const char *directory = getenv("LESSOR_TEST_DATA");
+        struct buf path;
+        json_error_t error;
+        json_t *document;
+
+        if (directory == NULL)
+                fail_msg("LESSOR_TEST_DATA is not set");
+        buf_init(&path);
+        assert_int_equal(buf_printf(&path, "%s/%s", directory, name), 0);
+        document = json_load_file(path.p, JSON_ALLOW_NUL, &error);
+        buf_done(&path);
+        if (document == NULL)
+                fail_msg("%s: %s", name, error.text);
+        return document;
+}
+
+json_t *vectors_parse(struct lessor_arena *arena, struct lessor_slice text)
+{
+        json_t *value = NULL;
+        int e = json_read(text, arena, &value);
+
+        if (e < 0)
+                fail_msg("%s: %.*s", lessor_error_name(e), (int)text.n, text.p);
+        return value;
+}
+
+struct lessor_slice vectors_text(const json_t *object, const char *key)
+{
+        const json_t *value = json_object_get(object, key);
+
+        if (!json_is_string(value))
+                fail_msg("the vectors have no text %s where one is needed", key);
+        return json_text(value);
+}
+
+/* Reads a value as a message and writes it. */
+static int read_and_write(const struct message_table *table, struct lessor_arena *arena, const json_t *value,
+                          struct buf *out)
+{
+        void *message = lessor_arena_alloc(arena, table->size);
+        int e;
+
+        assert_non_null(message);
+        e = message_read(table, value, arena, message, NULL);
+        if (e == 0)
+                assert_int_equal(message_append(table, message, out), 0);
+        return e;
+}
+
+int vectors_round_trip(const struct message_table *table, struct lessor_slice text, const char *note)
+{
+        struct lessor_arena *arena = lessor_arena_new();
+        struct buf once, twice;
+        json_t *value, *written;
+        int e;
+
+        assert_non_null(arena);
+        buf_init(&once);
+        buf_init(&twice);
+        value = vectors_parse(arena, text);
+        e = read_and_write(table, arena, value, &once);
+        if (e == 0) {
+                written = vectors_parse(arena, buf_view(&once));
+                if (!table->open && !json_equal(value, written))
+                        fail_msg("%s: %s was read from %.*s and written as %s", note, table->name,
+                                 (int)text.n, text.p, once.p);
+                assert_int_equal(read_and_write(table, arena, written, &twice), 0);
+                assert_string_equal(once.p, twice.p);
+        }
+        buf_done(&once);
+        buf_done(&twice);
+        lessor_arena_free(arena);
+        return e;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_UNIT_WIRE_VECTORS_H
+#define TESTS_UNIT_WIRE_VECTORS_H
+
+/* cmocka wants these before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/json_read.h"
+#include "lessor/arena.h"
+#include "wire/message.h"
+
+/* The document `name` of the test data. The caller gives it back. */
+json_t *vectors_load(const char *name);
+
+/* The value of a JSON text; fails the test when it is none. */
+json_t *vectors_parse(struct lessor_arena *arena, struct lessor_slice text);
+
+/* A member that must be a string. */
+struct lessor_slice vectors_text(const json_t *object, const char *key);
+
+/* Every table of the relay plane, ended by NULL. */
+extern const struct message_table *const relay_tables[];
+
+/* The table of that name, or NULL. */
+const struct message_table *relay_table_named(struct lessor_slice name);
+
+/*
+ * Reads the text as that message; if it reads, writes it, and fails the test unless what was written is the
+ * same JSON and reads to something that is written the same again. Returns what message_read() said.
+ */
+int vectors_round_trip(const struct message_table *table, struct lessor_slice text, const char *note);
+
+#endif
