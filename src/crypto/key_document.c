@@ -27,9 +27,9 @@ int key_problem(struct lessor_arena *arena, const char **ret_problem, int code, 
         va_list args;
         int r;
 
+        buf_init(&sentence);
         if (ret_problem == NULL)
                 return code;
-        buf_init(&sentence);
         va_start(args, format);
         r = buf_vprintf(&sentence, format, args);
         va_end(args);

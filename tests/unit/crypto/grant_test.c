@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#include "vectors.h"
+
+#include "crypto/grant.h"
+#include "lessor/error.h"
+
+static struct lessor_grant grant_of(const json_t *value)
+{
+        return (struct lessor_grant){
+                .grant_id = vector_text(value, "grantId"),
+                .job_id = vector_text(value, "jobId"),
+                .site = vector_text(value, "site"),
+                .user = vector_text(value, "user"),
+                .owner = vector_text(value, "owner"),
+                .purpose = vector_text(value, "purpose"),
+                .kind = vector_text(value, "kind"),
+                .service = vector_text(value, "service"),
+                .issued_ms = vector_int(value, "issuedAt"),
+                .signature = vector_text(value, "signature"),
+        };
+}
+
+static void grants_are_judged_as_the_vectors_say(void **state)
+{
+        json_t *vector;
+        size_t i;
+
+        (void)state;
+        json_array_foreach (vectors_part("grants", NULL), i, vector) {
+                const json_t *given = json_object_get(vector, "check");
+                struct lessor_grant grant = grant_of(json_object_get(vector, "grant"));
+                struct grant_check check = {
+                        .owner = vector_text(given, "owner"),
+                        .job_id = vector_text(given, "jobId"),
+                        .control_plane = vector_public(vector_text(given, "controlPlane").p),
+                        .now_ms = vector_int(given, "now"),
+                };
+
+                check_code(vector_note(vector), grant_verify(&grant, &check),
+                           vector_verdict(json_object_get(vector, "verdict")));
+        }
+        assert_true(i > 0);
+}
+
+static void statements_and_signatures_are_those_of_the_reference(void **state)
+{
+        json_t *vector;
+        size_t i;
+
+        (void)state;
+        json_array_foreach (vectors_part("grants", NULL), i, vector) {
+                struct lessor_grant grant = grant_of(json_object_get(vector, "grant"));
+                struct lessor_slice signature = grant.signature;
+                struct buf statement;
+
+                buf_init(&statement);
+                assert_int_equal(grant_statement(&grant, &statement), 0);
+                check_text(vector_note(vector), buf_view(&statement), vector_text(vector, "statement"));
+                buf_done(&statement);
+
+                assert_int_equal(grant_sign(&grant, vector_signing("control"), vectors_arena()), 0);
+                if (json_is_null(json_object_get(vector, "verdict")))
+                        check_text(vector_note(vector), grant.signature, signature);
+        }
+}
+
+static void a_changed_field_breaks_the_signature(void **state)
+{
+        struct lessor_grant signed_one =
+                grant_of(json_object_get(json_array_get(vectors_part("grants", NULL), 0), "grant"));
+        struct lessor_slice other = LESSOR_SLICE("other");
+
+        (void)state;
+        for (int field = 0; field < 9; field++) {
+                struct lessor_grant grant = signed_one;
+                struct lessor_slice *texts[] = {&grant.grant_id, &grant.job_id,  &grant.site, &grant.user,
+                                                &grant.owner,    &grant.purpose, &grant.kind, &grant.service};
+                struct grant_check check;
+
+                if (field < 8)
+                        *texts[field] = other;
+                else
+                        grant.issued_ms++;
+                check = (struct grant_check){grant.owner, grant.job_id, vector_public("control"),
+                                             grant.issued_ms};
+                assert_int_equal(grant_verify(&grant, &check), LESSOR_E_BAD_SIGNATURE);
+        }
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(grants_are_judged_as_the_vectors_say),
+                cmocka_unit_test(statements_and_signatures_are_those_of_the_reference),
+                cmocka_unit_test(a_changed_field_breaks_the_signature),
+        };
+
+        return cmocka_run_group_tests_name("grant", tests, NULL, NULL);
+}

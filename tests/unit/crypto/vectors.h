@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_UNIT_CRYPTO_VECTORS_H
+#define TESTS_UNIT_CRYPTO_VECTORS_H
+
+/* cmocka wants these before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "base/buf.h"
+#include "crypto/identity_key.h"
+#include "crypto/stored_keys.h"
+#include "lessor/arena.h"
+#include "lessor/relay_types.h"
+
+/*
+ * relay.json, as the tests of this room read it. Everything here lives as long as the program, and fails the
+ * running test when the document is not as expected.
+ */
+
+/* One arena for the whole program, for what a test only looks at. */
+struct lessor_arena *vectors_arena(void);
+
+/* A part of the document by its keys, NULL-terminated: vectors_part("envelopes", "open", NULL). */
+json_t *vectors_part(const char *key, ...) __attribute__((sentinel));
+
+/* Members of a vector. */
+struct lessor_slice vector_text(const json_t *vector, const char *key);
+int64_t vector_int(const json_t *vector, const char *key);
+const char *vector_note(const json_t *vector);
+
+/* A text, or {"$repeat": [text, n]}. */
+struct lessor_slice vector_long_text(const json_t *vector, const char *key);
+
+/* {identity, encryption, encryptionSig}. */
+struct lessor_public_identity vector_identity(const json_t *value);
+
+/* The keys of that name. */
+const struct stored_keys *vector_keys(const char *name);
+struct lessor_slice vector_keys_text(const char *name); /* their StoredKeys JSON */
+const struct signing_key *vector_signing(const char *name);
+const struct identity_key *vector_public(const char *name);
+
+/* The negative code whose name it is; 0 for JSON null. */
+int vector_verdict(const json_t *verdict);
+
+/* Fails with both shown; `note` says which row of a table it was. */
+void check_code(const char *note, int got, int want);
+void check_text(const char *note, struct lessor_slice got, struct lessor_slice want);
+
+#endif
