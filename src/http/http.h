@@ -8,98 +8,151 @@
 #include "base/buf.h"
 #include "lessor/arena.h"
 
+struct http_route;
+
 /*
  * What a plane sees of HTTP: a whole request, and how to answer it. The server behind it (server.h) receives,
  * limits, times out, logs and writes; a plane only translates.
  *
  * A handler runs on a worker thread and must not block: what has to wait is suspended. Exactly one of
- * http_answer() and http_suspend() happens in each run of a handler or of a continuation.
+ * http_answer() and http_suspend() (or parking_wait()) happens in each run of a handler or of a continuation;
+ * a run without either is answered 500. Nothing here may be called once the answer was handed over and the
+ * run is over, unless its comment says so.
  */
 struct http_request {
         struct lessor_arena *arena; /* goes with the request */
         struct lessor_slice method; /* as sent: "GET", "POST", … */
-        struct lessor_slice path;   /* as sent, without the query, not decoded; dot segments make a 404 before this */
+        struct lessor_slice path;   /* as sent, without the query, not decoded; begins with `/` */
         struct lessor_slice query;  /* as sent, without the `?`; absent when there is none */
         struct lessor_slice body;   /* whole; n is 0 when there is none */
         const struct http_route *route;
-        int64_t received_ms;        /* monotonic ms at which the headers were there, for the access log */
+        int64_t received_us; /* clock_monotonic_us() at which the request line was there */
 };
 
 typedef void http_handler(struct http_request *request, void *context);
 
 /*
- * One endpoint. The first route of a table that matches serves; a table ends with a row whose handler is NULL.
- * The table is what dispatch, limits, access log and OpenAPI are made from.
+ * One endpoint. The first route of a table that matches serves; a table ends with a row whose handler is
+ * NULL. The table is what dispatch, limits, access log and OpenAPI are made from.
+ *
+ * Paths are compared byte by byte as they were sent: nothing is decoded, merged or cut. A path with a dot
+ * segment is 404 before any table is asked. A last row { NULL, "*", ... } takes what no other row does, which
+ * is how a plane words its own 404; without one the answer is 404 `{"error":"not-found"}`.
  */
 struct http_route {
-        const char *method;    /* NULL: any, as the relay plane wants it */
-        const char *path;      /* exact; or a prefix when it ends with `*` */
+        const char *method; /* NULL: any, as the relay plane wants it */
+        const char *path;   /* exact; or a prefix when it ends with `*` */
         http_handler *handler;
-        size_t body_limit;     /* bytes; more is refused with 413 */
-        const char *name;      /* in logs and metrics: "claim" */
-        const char *summary;   /* one line for people */
+        size_t body_limit;   /* bytes; more is refused with 413 before the handler hears of it */
+        const char *name;    /* in logs and metrics: "claim" */
+        const char *summary; /* one line for people */
 };
 
 /*
- * A header's value, or an absent slice. Repeated headers are joined by ", " (relay-protocol 4). The name is in
- * any case. Valid as long as the request.
+ * A header's value, or an absent slice. Repeated headers are joined by ", " (relay-protocol 4). The name is
+ * in any case. Valid as long as the request.
  */
 struct lessor_slice http_header(struct http_request *request, const char *name);
 
 /*
- * The first value of a query parameter, percent-decoded with `+` as space, in the arena; absent when the query
- * has no such parameter. Returns 0 or LESSOR_E_NOMEM.
+ * The first value of a query parameter, percent-decoded with `+` as space, in the arena; absent when the
+ * query has no such parameter. Returns 0 or LESSOR_E_NOMEM.
  */
 int http_query(struct http_request *request, const char *name, struct lessor_slice *ret_value);
 
 /* The peer's address as text, or the empty slice for a Unix socket. */
 struct lessor_slice http_peer(struct http_request *request);
 
-/* "http" or "https", and the Host header: for making URLs that lead back here. */
+/* "http" or "https": with http_host() for making URLs that lead back here. */
 const char *http_scheme(struct http_request *request);
 
+/* The authority that the client named: of an absolute target, else the Host header. Absent in HTTP/1.0
+ * without. */
+struct lessor_slice http_host(struct http_request *request);
+
+/* The user at the other end of a Unix socket, as the kernel tells it. False on any other connection. */
+bool http_peer_uid(struct http_request *request, uint32_t *ret_uid);
+
 /*
- * Answers. Takes the buffer's memory on every return; `body` is empty afterwards.
+ * Answers. Takes the buffer's memory on every return; `body` is empty afterwards. A buffer in which an append
+ * failed is answered 500, so a handler need not look. The first answer of a request counts.
  *
- * status        100..599
+ * status        200..599
  * content_type  static text, or in the request's arena; NULL for an answer without a body
+ * body          NULL for an answer without a body
  */
 void http_answer(struct http_request *request, unsigned status, const char *content_type, struct buf *body);
 
 /* As http_answer, with JSON text that lives in the arena or is static. */
 void http_answer_json(struct http_request *request, unsigned status, struct lessor_slice json);
 
-/* Adds a header to the answer to come. Both texts are copied. Returns 0 or LESSOR_E_NOMEM. */
+/* Adds a header to the answer to come. Both texts are copied. Returns 0, LESSOR_E_NOMEM, or LESSOR_E_INVALID
+ * when the name or the value cannot stand in a header. */
 int http_answer_header(struct http_request *request, const char *name, const char *value);
 
 /*
- * Has `undelivered(request, context)` called, on some thread, should the answer not reach the peer: gone before it
- * was written, or cut off while it was. Whatever it needs must be in the arena, which still lives then.
+ * Holds this run's answer back until somebody says that it may be told: until what it rests on is on disk.
+ * Called in the same run as http_answer(), before or after it.
+ *
+ * when     called once, on the worker, after the handler has returned. Returns 1 when the answer may go at
+ * once, and then never calls `told`; 0 when it will call `told(told_context, result)` exactly once, from any
+ * thread, even before it returns; or a negative error, which counts as a result.
+ * `lessor_routing_when_durable` with its store and ticket in `context` is one. failed   runs on a worker
+ * instead of the answer, when the result is not 0; it answers anew, and may look at http_held_result(). NULL:
+ * the answer is 503 without a body. context  for both; in the arena, or outliving the request
+ *
+ * The request stays alive until `told` was called, but for a server that drains: at the drain's deadline it
+ * gives up, and a later `told` does nothing. Therefore a store is closed before the server is freed.
+ */
+typedef void http_told(void *told_context, int result);
+typedef int http_when(void *context, http_told *told, void *told_context);
+void http_answer_after(struct http_request *request, http_when *when, http_handler *failed, void *context);
+
+/* What `told` said last: 0 or a negative error. */
+int http_held_result(struct http_request *request);
+
+/*
+ * Has `undelivered(request, context)` called, on a worker, should the answer not reach the peer: gone before
+ * it was written, or cut off while it was. What went into the kernel's buffers in full counts as delivered.
+ * Whatever it needs must be in the arena, which still lives then; it neither answers nor suspends. Costs one
+ * system call.
  */
 void http_on_undelivered(struct http_request *request, http_handler *undelivered, void *context);
 
-/* Whether the peer has closed its side by now: nobody is waiting for an answer any more. Cheap; no wait. */
+/* Whether the peer has closed its side by now: nobody is waiting for an answer any more. No wait; a system
+ * call. */
 bool http_peer_gone(struct http_request *request);
 
 /*
- * Parks the request: no thread waits. `resumed` runs on a worker thread after http_resume(), or once `wait_ms`
- * has passed (negative: no limit), or when the server drains, whichever comes first; it is never run twice.
- * If http_resume() came already between http_suspend_prepare() and here, it runs soon.
+ * Parks the request: no thread waits. `resumed` runs on a worker thread after http_resume(), or once
+ * `wait_ms` has passed (negative: no limit), or when the peer closes, or when the server drains, whichever
+ * comes first. It runs exactly once for each suspension. If http_resume() came already between
+ * http_suspend_prepare() and here, it runs as soon as the present run is over.
  *
- * The order is: http_suspend_prepare(), hand the request to whoever shall wake it, http_suspend().
+ * The order is: http_suspend_prepare(), hand the request to whoever shall wake it, http_suspend(). Most want
+ * parking_wait() of http/parking.h, which does all three.
+ *
+ * After the peer has gone, a continuation may still answer or suspend as ever: neither has any effect, but
+ * that the request ends.
  */
 void http_suspend_prepare(struct http_request *request);
 void http_suspend(struct http_request *request, int64_t wait_ms, http_handler *resumed, void *context);
 
 /* Wakes a suspended request. From any thread; calls after the first one for a suspension do nothing, but the
- * request must still be alive: whoever holds the pointer must have been told to forget it before it is answered. */
+ * request must still be alive: whoever holds the pointer must have been told to forget it before it is
+ * answered. */
 void http_resume(struct http_request *request);
+
+/* In a continuation: the suspension ended by its time, the peer's leaving or the drain, so do not wait again.
+ */
+bool http_wait_over(struct http_request *request);
 
 /* Whether the server has begun to drain: long polls end at once. */
 bool http_draining(struct http_request *request);
 
 /*
- * Writes one line of the access log once the answer is out; a plane may add who asked. The text is copied.
+ * Who asked, for the line of the access log that is written once the answer is out. Public ids only. The text
+ * is copied.
  */
 void http_log_caller(struct http_request *request, struct lessor_slice caller);
 
