@@ -28,6 +28,8 @@
 #define LIMIT_BODY_CONTROL          1048576
 #define LIMIT_ANSWER                16777216 /* results and pending stop before this, oldest first */
 #define LIMIT_HELD_WAIT_MS          25000    /* longest `wait` of pending and results */
+#define LIMIT_HTTP_HEADERS          100
+#define LIMIT_HTTP_DISCARD          8388608 /* bytes of a refused body that are read before the answer */
 
 /* JSON from outside */
 #define LIMIT_JSON_DEPTH            64

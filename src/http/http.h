@@ -138,10 +138,12 @@ bool http_peer_gone(struct http_request *request);
 void http_suspend_prepare(struct http_request *request);
 void http_suspend(struct http_request *request, int64_t wait_ms, http_handler *resumed, void *context);
 
-/* Wakes a suspended request. From any thread; calls after the first one for a suspension do nothing, but the
- * request must still be alive: whoever holds the pointer must have been told to forget it before it is
- * answered. */
-void http_resume(struct http_request *request);
+/*
+ * Wakes a suspended request. Returns whether it was this call that did it: not when it is awake already, for
+ * whatever reason. From any thread, but the request must still be alive: whoever holds the pointer must have
+ * been told to forget it before it is answered.
+ */
+bool http_resume(struct http_request *request);
 
 /* In a continuation: the suspension ended by its time, the peer's leaving or the drain, so do not wait again.
  */

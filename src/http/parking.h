@@ -39,7 +39,10 @@ void parking_wait(struct parking_lot *lot, struct http_request *request, struct 
  * many. */
 size_t parking_wake(struct parking_lot *lot, struct lessor_slice key);
 
-/* As parking_wake, but at most `max`, longest waiting first. */
+/*
+ * As parking_wake, but at most `max`, longest waiting first. A continuation that finds its peer gone
+ * (http_peer_gone) should pass on what it was woken for, by waking another.
+ */
 size_t parking_wake_some(struct parking_lot *lot, struct lessor_slice key, size_t max);
 
 /* How many wait. */

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "http/internal.h"
+
+struct connection *connection_new(struct http_server *server)
+{
+        struct connection *c;
+
+        pthread_mutex_lock(&server->lock);
+        c = server->free;
+        if (c != NULL)
+                server->free = c->next;
+        pthread_mutex_unlock(&server->lock);
+        if (c == NULL)
+                c = calloc(1, sizeof(*c));
+        if (c != NULL) {
+                c->event = KEEPER_CONNECTION;
+                c->next = c->prev = NULL;
+        }
+        return c;
+}
+
+/* Server lock held. */
+static void connection_retire(struct http_server *server, struct connection *c)
+{
+        address_table_leave(server->addresses, c);
+        c->identity = tls_identity_unref(c->identity);
+        c->mhd = NULL;
+        c->fd = -1;
+        c->prev = NULL;
+        c->next = server->free;
+        server->free = c;
+}
+
+void connection_discard(struct http_server *server, struct connection *c)
+{
+        pthread_mutex_lock(&server->lock);
+        connection_retire(server, c);
+        pthread_mutex_unlock(&server->lock);
+}
+
+void connections_free(struct http_server *server)
+{
+        while (server->free != NULL) {
+                struct connection *c = server->free;
+
+                server->free = c->next;
+                free(c);
+        }
+}
+
+static struct connection *connection_begin(struct http_server *server, struct MHD_Connection *mhd)
+{
+        int fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        struct connection *c = atomic_exchange(&server->by_fd[fd], NULL);
+
+        c->mhd = mhd;
+        c->request = NULL;
+        atomic_store(&c->busy, false);
+        atomic_store(&c->read_closed, false);
+        atomic_store(&c->overdue, false);
+        atomic_store(&c->sending, false);
+        atomic_store(&c->suspension, SUSPENSION_NONE);
+        connection_due(c, clock_monotonic_ms() + server->options.header_ms);
+
+        pthread_mutex_lock(&server->lock);
+        c->prev = NULL;
+        c->next = server->live;
+        if (c->next != NULL)
+                c->next->prev = c;
+        server->live = c;
+        server->n_live++;
+        pthread_mutex_unlock(&server->lock);
+        return c;
+}
+
+/* Before MHD closes the descriptor, so that whoever finds the connection in the live list may use it. */
+static void connection_end(struct http_server *server, struct connection *c)
+{
+        pthread_mutex_lock(&server->lock);
+        if (c->next != NULL)
+                c->next->prev = c->prev;
+        if (c->prev != NULL)
+                c->prev->next = c->next;
+        else
+                server->live = c->next;
+        server->n_live--;
+        connection_retire(server, c);
+        if (server->n_live == 0)
+                pthread_cond_broadcast(&server->emptied);
+        pthread_mutex_unlock(&server->lock);
+}
+
+void connection_notify(void *context, struct MHD_Connection *mhd, void **socket_context,
+                       enum MHD_ConnectionNotificationCode code)
+{
+        struct http_server *server = context;
+
+        if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+                *socket_context = connection_begin(server, mhd);
+        } else if (*socket_context != NULL) {
+                connection_end(server, *socket_context);
+                *socket_context = NULL;
+        }
+}
+
+/* Server lock held. MHD then reads an end of file, or fails to write, and ends the connection on its own
+ * thread. */
+static void connection_cut(struct connection *c, int how)
+{
+        connection_due(c, 0);
+        if (how != SHUT_WR)
+                atomic_store(&c->read_closed, true);
+        shutdown(c->fd, how);
+}
+
+int64_t connections_cut_overdue(struct http_server *server, int64_t now_ms)
+{
+        int64_t next_ms = INT64_MAX;
+
+        pthread_mutex_lock(&server->lock);
+        for (struct connection *c = server->live; c != NULL; c = c->next) {
+                int64_t due_ms = atomic_load_explicit(&c->due_ms, memory_order_relaxed);
+
+                if (due_ms == 0)
+                        continue;
+                if (due_ms > now_ms) {
+                        next_ms = due_ms < next_ms ? due_ms : next_ms;
+                        continue;
+                }
+                atomic_store(&c->overdue, true);
+                connection_cut(c, atomic_load(&c->sending) ? SHUT_RDWR : SHUT_RD);
+        }
+        pthread_mutex_unlock(&server->lock);
+        return next_ms;
+}
+
+void connections_drain(struct http_server *server, bool abort)
+{
+        pthread_mutex_lock(&server->lock);
+        for (struct connection *c = server->live; c != NULL; c = c->next) {
+                if (abort) {
+                        connection_wake(c, SUSPENSION_ABORT);
+                        connection_cut(c, SHUT_RDWR);
+                } else if (!atomic_load(&c->busy)) {
+                        connection_cut(c, SHUT_RD);
+                } else {
+                        connection_wake(c, SUSPENSION_DRAIN);
+                }
+        }
+        pthread_mutex_unlock(&server->lock);
+}

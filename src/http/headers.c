@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+#include <strings.h>
+
+#include "base/limits.h"
+#include "http/internal.h"
+#include "lessor/error.h"
+
+struct reading {
+        struct request *request;
+        size_t cap;
+        size_t n_host, n_length, n_coding;
+        bool bad_name, bad_host, bad_coding;
+        bool one_zero; /* HTTP/1.0 */
+};
+
+static bool is_named(struct lessor_slice name, const char *lower)
+{
+        return name.n == strlen(lower) && strncasecmp(name.p, lower, name.n) == 0;
+}
+
+/* RFC 9110 5.6.2, without the table: what matters is that nothing a proxy may read otherwise gets through. */
+static bool is_token(struct lessor_slice text)
+{
+        for (size_t i = 0; i < text.n; i++) {
+                unsigned char c = (unsigned char)text.p[i];
+
+                if (c <= 0x20 || c >= 0x7f || strchr("\"(),/:;<=>?@[\\]{}", c) != NULL)
+                        return false;
+        }
+        return text.n > 0;
+}
+
+static bool is_host(struct lessor_slice text)
+{
+        for (size_t i = 0; i < text.n; i++) {
+                unsigned char c = (unsigned char)text.p[i];
+
+                if (c <= 0x20 || c >= 0x7f || strchr("\"/@?#\\<>,", c) != NULL)
+                        return false;
+        }
+        return true;
+}
+
+static struct lessor_slice trimmed(struct lessor_slice value)
+{
+        while (value.n > 0 && (value.p[value.n - 1] == ' ' || value.p[value.n - 1] == '\t'))
+                value.n--;
+        return value;
+}
+
+static void note(struct reading *reading, struct lessor_slice name, struct lessor_slice value)
+{
+        struct request *r = reading->request;
+
+        switch (name.n) {
+        case 4:
+                if (is_named(name, "host")) {
+                        reading->n_host++;
+                        reading->bad_host |= !is_host(value);
+                        if (r->host.p == NULL)
+                                r->host = value;
+                }
+                break;
+        case 6:
+                if (is_named(name, "expect"))
+                        r->expects_continue = is_named(value, "100-continue");
+                break;
+        case 14:
+                if (is_named(name, "content-length"))
+                        reading->n_length++;
+                break;
+        case 17:
+                if (is_named(name, "transfer-encoding")) {
+                        reading->n_coding++;
+                        reading->bad_coding |= !is_named(value, "chunked");
+                }
+                break;
+        default:
+                break;
+        }
+}
+
+static enum MHD_Result collect(void *context, enum MHD_ValueKind kind, const char *key, size_t key_len,
+                               const char *text, size_t text_len)
+{
+        struct reading *reading = context;
+        struct request *r = reading->request;
+        struct lessor_slice name = {key, key_len};
+        struct lessor_slice value = trimmed((struct lessor_slice){text == NULL ? "" : text, text_len});
+
+        (void)kind;
+        if (r->n_headers >= reading->cap)
+                return MHD_NO;
+        reading->bad_name |= !is_token(name);
+        r->headers[r->n_headers++] = (struct header){name, value};
+        note(reading, name, value);
+        return MHD_YES;
+}
+
+/* MHD has read the number already; this cannot fail. */
+static uint64_t length_of(const struct request *r)
+{
+        for (size_t i = 0; i < r->n_headers; i++) {
+                uint64_t n = 0;
+
+                if (!is_named(r->headers[i].name, "content-length"))
+                        continue;
+                for (size_t k = 0; k < r->headers[i].value.n; k++)
+                        n = n * 10 + (uint64_t)(r->headers[i].value.p[k] - '0');
+                return n;
+        }
+        return 0;
+}
+
+unsigned headers_read(struct request *r, struct MHD_Connection *mhd, const char *version,
+                      const char **ret_why)
+{
+        int n = MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, NULL, NULL);
+        struct reading reading = {.request = r, .one_zero = strcmp(version, "HTTP/1.0") == 0};
+
+        *ret_why = NULL;
+        if (n < 0 || n > LIMIT_HTTP_HEADERS) {
+                *ret_why = "too many headers";
+                return 431;
+        }
+        reading.cap = (size_t)n;
+        r->headers = lessor_arena_array(r->public.arena, reading.cap, sizeof(*r->headers));
+        if (r->headers == NULL)
+                return 503;
+        MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, collect, &reading);
+
+        r->has_length = reading.n_length > 0;
+        r->chunked = reading.n_coding > 0;
+        if (reading.bad_name)
+                *ret_why = "a header's name is not valid";
+        else if (reading.n_host > 1 || reading.bad_host)
+                *ret_why = "there must be one valid Host header";
+        else if (reading.n_length > 1 || (r->has_length && r->chunked))
+                *ret_why = "the body's length is given more than once";
+        else if (reading.n_coding > 1 || reading.bad_coding || (r->chunked && reading.one_zero))
+                *ret_why = "that transfer coding is not served";
+        if (*ret_why != NULL)
+                return 400;
+        r->content_length = r->has_length ? length_of(r) : 0;
+        return 0;
+}
+
+struct lessor_slice http_header(struct http_request *request, const char *name)
+{
+        struct request *r = request_of(request);
+        struct lessor_slice first = {NULL, 0};
+        struct buf joined;
+        size_t n = 0;
+
+        for (size_t i = 0; i < r->n_headers; i++) {
+                if (is_named(r->headers[i].name, name) && n++ == 0)
+                        first = r->headers[i].value;
+        }
+        if (n < 2)
+                return first;
+
+        buf_init(&joined); /* relay-protocol 4: repeated headers are joined */
+        for (size_t i = 0; i < r->n_headers; i++) {
+                if (!is_named(r->headers[i].name, name))
+                        continue;
+                if (joined.n > 0 || r->headers[i].value.p != first.p)
+                        buf_text(&joined, ", ");
+                buf_slice(&joined, r->headers[i].value);
+        }
+        if (buf_failed(&joined) < 0 || lessor_arena_copy(request->arena, buf_view(&joined), &first) < 0)
+                first = (struct lessor_slice){NULL, 0};
+        buf_done(&joined);
+        return first;
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef HTTP_INTERNAL_H
+#define HTTP_INTERNAL_H
+
+#include <gnutls/abstract.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#include "base/macro.h"
+#include "http/server.h"
+
+/*
+ * Threads: MHD's workers receive, run handlers and send. The keeper (keeper.c) accepts, fires the waits'
+ * timers, watches the sockets of waiting requests, and cuts off what is overdue. A connection belongs to one
+ * worker.
+ */
+
+struct keeper;
+struct tls_identity;
+
+/* What an event of the keeper's epoll is about; every object that is registered there begins with one. */
+enum keeper_event { KEEPER_WAKE, KEEPER_LISTENER, KEEPER_CONNECTION };
+
+struct route_slot {
+        const struct http_route *route;
+        size_t path_len; /* without the `*` */
+        bool prefix;
+        unsigned counter; /* index of its counters in a stripe */
+};
+
+struct listener {
+        enum keeper_event event;
+        struct http_server *server;
+        char *address;
+        char *name;
+        char *unix_path; /* NULL for TCP */
+        void *context;
+        bool tls;
+        int fd; /* -1 once closed */
+        unsigned port;
+        struct route_slot *slots;
+        size_t n_slots;
+        unsigned no_route_counter;
+};
+
+/*
+ * How a suspension stands. Only the worker of the connection enters the first five states; anybody may move a
+ * prepared or sleeping one to a woken one, by compare and swap, and whoever moves it away from a sleeping
+ * one, and nobody else, calls MHD_resume_connection(). Waiting and holding have states of their own, so that
+ * what wakes the one (a timer, a drain, a late http_resume()) can never let go a held answer.
+ */
+enum suspension {
+        SUSPENSION_NONE,
+        SUSPENSION_WAIT_PREPARED, /* may be woken, MHD does not know yet */
+        SUSPENSION_WAIT,          /* MHD has suspended the connection */
+        SUSPENSION_HOLD_PREPARED,
+        SUSPENSION_HOLD,
+        SUSPENSION_WOKEN, /* by http_resume() or `told`; the ones below are woken too */
+        SUSPENSION_TIME,
+        SUSPENSION_GONE,
+        SUSPENSION_DRAIN,
+        SUSPENSION_ABORT, /* the drain's deadline: the request ends without running anything */
+};
+
+/*
+ * A connection. Its memory is reused for other connections but not given back before the server is freed, so
+ * that a late `told` finds something that says "not asleep".
+ */
+struct connection {
+        enum keeper_event event;
+        struct connection *next; /* live list, or free list; under server->lock */
+        struct connection *prev;
+        struct listener *listener;
+        struct MHD_Connection *mhd;
+        int fd;
+        union {
+                struct sockaddr any;
+                struct sockaddr_in v4;
+                struct sockaddr_in6 v6;
+        } peer;
+        uint32_t peer_uid;        /* Unix sockets */
+        bool counted;             /* in the table of addresses */
+        _Atomic bool busy;        /* has a request */
+        _Atomic bool read_closed; /* we have shut its reading side ourselves */
+        _Atomic bool overdue;     /* cut off for being slow */
+        _Atomic bool sending;     /* an answer is on its way: being overdue closes both sides */
+        _Atomic int64_t due_ms;   /* clock_monotonic_ms() at which it is overdue; 0: never */
+        _Atomic int suspension;
+        _Atomic int held_result;
+        struct request *request; /* worker only */
+        /* of the keeper, under its lock */
+        size_t heap_at; /* index + 1; 0: not in the heap */
+        int64_t wake_ms;
+        bool watched;
+        struct tls_identity *identity; /* reference, from the handshake on */
+};
+
+enum phase {
+        PHASE_HEADERS, /* until MHD's first call */
+        PHASE_BODY,
+        PHASE_DISCARD, /* refused; the rest of the body is read and forgotten */
+        PHASE_RUN,     /* the handler or a continuation is next */
+        PHASE_WAIT,    /* suspended, `next` is the continuation */
+        PHASE_HOLD,    /* suspended, the answer is ready */
+        PHASE_ANSWERED,
+};
+
+struct header {
+        struct lessor_slice name;
+        struct lessor_slice value;
+};
+
+struct answer_header {
+        struct answer_header *next;
+        const char *name;
+        const char *value;
+};
+
+struct request {
+        struct http_request public;
+        struct request *next_free;
+        struct http_server *server;
+        struct connection *connection;
+        struct route_slot *slot;
+        enum phase phase;
+
+        /* receiving */
+        struct lessor_slice target; /* as sent, in the arena */
+        struct lessor_slice host;
+        struct header *headers; /* in the arena; texts are MHD's, valid as long as the request */
+        size_t n_headers;
+        bool head; /* method HEAD */
+        bool has_length;
+        bool chunked;
+        bool expects_continue;
+        uint64_t content_length;
+        uint64_t received; /* bytes of body */
+        uint64_t discarded;
+        struct buf body;
+        size_t charged;   /* of server->body_memory */
+        unsigned refusal; /* status with which it is refused after PHASE_DISCARD; 0: not refused */
+        const char *refusal_why;
+
+        /* running */
+        http_handler *next;
+        void *next_context;
+        bool prepared;      /* in this run: http_suspend_prepare() */
+        bool suspend_asked; /* in this run: http_suspend() */
+        int64_t wait_ms;
+        bool wait_over;
+        bool gone; /* the peer, as far as we have found out */
+        http_when *when;
+        http_handler *failed;
+        void *when_context;
+
+        /* answering */
+        bool answered; /* an answer is there */
+        unsigned status;
+        const char *content_type;
+        struct buf answer;
+        struct lessor_slice answer_text; /* what is sent: the buffer's or somebody else's */
+        struct answer_header *answer_headers;
+        http_handler *undelivered;
+        void *undelivered_context;
+        struct lessor_slice caller;
+};
+
+/* One route's counters in one stripe. */
+struct counters {
+        _Atomic uint64_t answers[HTTP_N_CLASSES];
+        _Atomic uint64_t bytes_in;
+        _Atomic uint64_t bytes_out;
+        _Atomic uint64_t duration_us;
+};
+
+#define N_STRIPES 16
+
+/* What workers write all the time, apart so that they do not share cache lines. A thread keeps to one stripe.
+ */
+struct stripe {
+        _Alignas(64) pthread_mutex_t lock; /* of the free list; hardly ever contended */
+        struct request *free;
+        size_t n_free;
+        struct counters *counters;  /* server->n_counters */
+        _Atomic int64_t n_requests; /* begun here minus ended here */
+        _Atomic int64_t n_parked;
+};
+
+struct address_table;
+
+struct http_server {
+        struct http_options options; /* strings and listeners not included */
+        struct listener *listeners;
+        size_t n_listeners;
+        struct MHD_Daemon *plain; /* NULL when no listener needs it */
+        struct MHD_Daemon *secure;
+        struct keeper *keeper;
+        struct tls *tls;
+        char *tls_cert;
+        char *tls_key;
+
+        pthread_mutex_t lock; /* the lists of connections, the table of addresses */
+        pthread_cond_t emptied;
+        struct connection *live;
+        struct connection *free;
+        size_t n_live;
+        struct connection *_Atomic *by_fd; /* between accept and MHD's first call */
+        size_t n_by_fd;
+        struct address_table *addresses;
+
+        _Atomic bool draining;
+        _Atomic bool aborting;
+        bool started;
+        bool stopped;
+        _Atomic size_t body_memory;
+        _Atomic uint64_t accepted;
+        _Atomic uint64_t refused;
+        _Atomic uint64_t timed_out;
+        _Atomic uint64_t n_undelivered;
+        unsigned n_counters;
+        struct stripe stripes[N_STRIPES];
+};
+
+static inline struct request *request_of(struct http_request *public)
+{
+        return container_of(public, struct request, public);
+}
+
+/* The stripe of the calling thread. */
+struct stripe *server_stripe(struct http_server *server);
+
+/* ---- connection.c */
+
+/* Takes a connection from the free list or makes one. NULL when memory is short. */
+struct connection *connection_new(struct http_server *server);
+/* Gives it back without its ever having been live. Server lock not held. */
+void connection_discard(struct http_server *server, struct connection *c);
+/* Frees all memory of connections; nobody may hold one any more. */
+void connections_free(struct http_server *server);
+/* MHD's notification of a connection's begin and end. */
+void connection_notify(void *server, struct MHD_Connection *mhd, void **socket_context,
+                       enum MHD_ConnectionNotificationCode code);
+/* Cuts off what is overdue. Returns when to look again, clock_monotonic_ms(). */
+int64_t connections_cut_overdue(struct http_server *server, int64_t now_ms);
+/* For a drain: wakes the waiting, closes the idle; with `abort` cuts off everything. */
+void connections_drain(struct http_server *server, bool abort);
+/* Hangs a due time on the connection. */
+static inline void connection_due(struct connection *c, int64_t due_ms)
+{
+        atomic_store_explicit(&c->due_ms, due_ms, memory_order_relaxed);
+}
+
+/* ---- request.c: MHD's callbacks of a request */
+void *request_begin(void *server, const char *target, struct MHD_Connection *mhd);
+enum MHD_Result request_access(void *server, struct MHD_Connection *mhd, const char *url, const char *method,
+                               const char *version, const char *upload, size_t *upload_len, void **context);
+void request_completed(void *server, struct MHD_Connection *mhd, void **context,
+                       enum MHD_RequestTerminationCode why);
+struct request *request_free(struct request *request);
+
+/* ---- run.c: handlers, continuations, suspension */
+enum MHD_Result request_run(struct request *r);
+/* MHD called again for a request that was suspended. */
+enum MHD_Result request_woken(struct request *r);
+/* The connection ended under a suspended request: its continuation runs, and nobody hears its answer. */
+void request_orphaned(struct request *r);
+/* Ends a wait, or for SUSPENSION_ABORT a hold too. False if there is none, or it is over already. Any thread.
+ */
+bool connection_wake(struct connection *c, enum suspension why);
+
+/* ---- answer.c */
+/* Answers with the error's own text. `why` is static. */
+void answer_error(struct request *r, unsigned status, const char *why);
+/* Hands the answer to MHD. */
+enum MHD_Result answer_queue(struct request *r);
+/* Writes an error past MHD, which takes no answer in the middle of a body. Best effort. */
+void answer_raw(struct request *r, unsigned status, const char *why);
+
+/* ---- target.c */
+/* Takes the request target apart: path, query, host. Returns 0 or the status with which to refuse it. */
+unsigned target_read(struct request *r);
+/* The route for method and path, or NULL. */
+struct route_slot *route_find(const struct listener *listener, struct lessor_slice method,
+                              struct lessor_slice path);
+
+/* ---- headers.c */
+/* Collects the headers and checks what MHD does not. Returns 0 or a status, and then a reason in `ret_why`.
+ */
+unsigned headers_read(struct request *r, struct MHD_Connection *mhd, const char *version,
+                      const char **ret_why);
+
+/* ---- access_log.c */
+void access_log_write(const struct request *r, unsigned status, bool delivered, int64_t duration_us);
+
+/* ---- addresses.c: connections by peer address. Server lock held. */
+struct address_table *address_table_new(void);
+struct address_table *address_table_free(struct address_table *table);
+/* Counts one in. False when the address has `max` already, or memory is short. Loopback is never counted. */
+bool address_table_enter(struct address_table *table, struct connection *c, unsigned max);
+void address_table_leave(struct address_table *table, struct connection *c);
+
+/* ---- listener.c */
+int listener_open(struct listener *l, struct lessor_arena *arena, const char **ret_problem);
+void listener_close(struct listener *l);
+/* Accepts what is there. Returns false when descriptors are short, and nothing more should be tried for a
+ * while. */
+bool listener_accept(struct listener *l);
+
+/* ---- keeper.c */
+int keeper_new(struct http_server *server, struct keeper **ret_keeper);
+int keeper_start(struct keeper *k);
+/* Closes the listeners on the keeper's thread and returns when that is done. */
+void keeper_stop_listening(struct keeper *k);
+struct keeper *keeper_free(struct keeper *k);
+/* Has connection_wake(SUSPENSION_TIME) called at `wake_ms` (negative: never) and SUSPENSION_GONE when the
+ * peer closes. */
+void keeper_watch(struct keeper *k, struct connection *c, int64_t wake_ms);
+void keeper_forget(struct keeper *k, struct connection *c);
+
+/* ---- tls.c */
+int tls_new(const char *cert_path, const char *key_path, struct lessor_arena *arena, struct tls **ret_tls,
+            const char **ret_problem);
+int tls_reload(struct tls *tls, const char *cert_path, const char *key_path, struct lessor_arena *arena,
+               const char **ret_problem);
+struct tls *tls_free(struct tls *tls);
+struct tls_identity *tls_identity_unref(struct tls_identity *identity);
+/* GnuTLS asks for the certificate of one handshake. */
+int tls_certificate(gnutls_session_t session, const struct gnutls_cert_retr_st *info, gnutls_pcert_st **certs,
+                    unsigned *n_certs, gnutls_ocsp_data_st **ocsp, unsigned *n_ocsp, gnutls_privkey_t *key,
+                    unsigned *flags);
+
+#endif

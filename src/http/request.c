@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "http/internal.h"
+#include "lessor/error.h"
+
+/* Bodies up to this are not counted against the memory for bodies: the number of connections bounds them. */
+#define SMALL_BODY 16384u
+/* A body's buffer up to this is kept for the next request. */
+#define KEPT_BODY     65536u
+#define KEPT_REQUESTS 256u
+
+struct request *request_free(struct request *r)
+{
+        if (r == NULL)
+                return NULL;
+        r->public.arena = lessor_arena_free(r->public.arena);
+        buf_done(&r->body);
+        buf_done(&r->answer);
+        free(r);
+        return NULL;
+}
+
+static struct request *request_new(struct http_server *server)
+{
+        struct stripe *stripe = server_stripe(server);
+        struct request *r;
+
+        pthread_mutex_lock(&stripe->lock);
+        r = stripe->free;
+        if (r != NULL) {
+                stripe->free = r->next_free;
+                stripe->n_free--;
+        }
+        pthread_mutex_unlock(&stripe->lock);
+        if (r != NULL)
+                return r;
+
+        r = calloc(1, sizeof(*r));
+        if (r == NULL)
+                return NULL;
+        r->server = server;
+        r->public.arena = lessor_arena_new();
+        return r->public.arena == NULL ? request_free(r) : r;
+}
+
+static void request_release(struct request *r)
+{
+        struct http_server *server = r->server;
+        struct stripe *stripe = server_stripe(server);
+        struct lessor_arena *arena = r->public.arena;
+        struct buf body = r->body;
+        bool kept;
+
+        if (r->charged > 0)
+                atomic_fetch_sub_explicit(&server->body_memory, r->charged, memory_order_relaxed);
+        lessor_arena_clear(arena);
+        if (body.cap > KEPT_BODY)
+                buf_done(&body);
+        else
+                buf_clear(&body);
+        buf_done(&r->answer);
+        *r = (struct request){.server = server, .public.arena = arena, .body = body};
+
+        pthread_mutex_lock(&stripe->lock);
+        kept = stripe->n_free < KEPT_REQUESTS;
+        if (kept) {
+                r->next_free = stripe->free;
+                stripe->free = r;
+                stripe->n_free++;
+        }
+        pthread_mutex_unlock(&stripe->lock);
+        if (!kept)
+                request_free(r);
+}
+
+void *request_begin(void *context, const char *target, struct MHD_Connection *mhd)
+{
+        struct http_server *server = context;
+        struct connection *c =
+                MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+        struct request *r = request_new(server);
+        struct lessor_slice text = lessor_slice_of(target == NULL ? "" : target);
+
+        if (r == NULL)
+                return NULL;
+        /* MHD cuts the target into arguments in place right after this, so we keep our own. */
+        if (lessor_arena_copy(r->public.arena, text, &r->target) < 0) {
+                request_release(r);
+                return NULL;
+        }
+        r->connection = c;
+        r->public.received_us = clock_monotonic_us();
+        r->phase = PHASE_HEADERS;
+        c->request = r;
+        atomic_store_explicit(&c->busy, true, memory_order_relaxed);
+        connection_due(c, r->public.received_us / 1000 + server->options.header_ms);
+        atomic_fetch_add_explicit(&server_stripe(server)->n_requests, 1, memory_order_relaxed);
+        return r;
+}
+
+/* The time that a body has, grown by what has come of it: a steady sender is never too slow, a trickling one
+ * is. */
+static void body_due(struct request *r)
+{
+        const struct http_options *options = &r->server->options;
+
+        connection_due(r->connection, r->public.received_us / 1000 + options->body_ms +
+                                              (int64_t)(r->received * 1000 / options->body_rate));
+}
+
+/* Answers before the body is read. MHD closes the connection after it. */
+static enum MHD_Result refuse_now(struct request *r, unsigned status, const char *why)
+{
+        r->phase = PHASE_ANSWERED;
+        answer_error(r, status, why);
+        return answer_queue(r);
+}
+
+/*
+ * Refuses. A body that is short, and that the client sends without having asked, is read first: an answer
+ * followed by a reset is lost on many clients.
+ */
+static enum MHD_Result refuse(struct request *r, unsigned status, const char *why)
+{
+        bool has_body = r->chunked || r->content_length > 0;
+
+        if (has_body && (r->expects_continue || r->content_length > LIMIT_HTTP_DISCARD))
+                return refuse_now(r, status, why);
+        r->phase = PHASE_DISCARD;
+        r->refusal = status;
+        r->refusal_why = why;
+        return MHD_YES;
+}
+
+/* MHD has the headers; nothing of the body was read yet. */
+static enum MHD_Result request_headers(struct request *r, struct MHD_Connection *mhd, const char *method,
+                                       const char *version)
+{
+        unsigned of_target, of_headers;
+        const char *why;
+
+        r->public.method = lessor_slice_of(method);
+        of_target = target_read(r);
+        of_headers = headers_read(r, mhd, version, &why);
+
+        /* With a doubt about where the body ends, nothing that follows on this connection can be trusted. */
+        if (of_headers != 0)
+                return refuse_now(r, of_headers, why);
+        if (of_target == 400)
+                return refuse_now(r, 400, "the request target is not valid");
+        if (of_target == 0)
+                r->slot = route_find(r->connection->listener, r->public.method, r->public.path);
+        if (r->slot == NULL)
+                return refuse(r, 404, NULL);
+        r->public.route = r->slot->route;
+        if (r->content_length > r->public.route->body_limit)
+                return refuse(r, 413, "the body is larger than this endpoint takes");
+        if (r->content_length > 0 && buf_reserve(&r->body, (size_t)r->content_length) < 0)
+                return refuse(r, 503, "out of memory");
+        r->phase = PHASE_BODY;
+        if (r->chunked || r->content_length > 0)
+                body_due(r);
+        return MHD_YES;
+}
+
+/* Counts the body into the memory for bodies, as it comes. False when that is used up. */
+static bool charge(struct request *r, size_t body_len)
+{
+        struct http_server *server = r->server;
+        size_t step;
+
+        if (body_len <= SMALL_BODY || body_len <= r->charged)
+                return true;
+        step = body_len - r->charged;
+        step = (step + 65535) & ~(size_t)65535;
+        if (atomic_fetch_add_explicit(&server->body_memory, step, memory_order_relaxed) >
+            server->options.max_body_memory - step) {
+                atomic_fetch_sub_explicit(&server->body_memory, step, memory_order_relaxed);
+                return false;
+        }
+        r->charged += step;
+        return true;
+}
+
+/* From here on the body is only read over. */
+static void forget_body(struct request *r, unsigned status, const char *why)
+{
+        r->phase = PHASE_DISCARD;
+        r->refusal = status;
+        r->refusal_why = why;
+        buf_done(&r->body);
+}
+
+static enum MHD_Result request_body(struct request *r, const char *bytes, size_t n)
+{
+        size_t limit = r->slot == NULL ? 0 : r->public.route->body_limit;
+
+        r->received += n;
+        body_due(r);
+        if (r->phase == PHASE_BODY) {
+                if (n > limit - r->body.n)
+                        forget_body(r, 413, "the body is larger than this endpoint takes");
+                else if (!charge(r, r->body.n + n))
+                        forget_body(r, 503, "too many large bodies at once");
+                else if (buf_append(&r->body, bytes, n) < 0)
+                        forget_body(r, 503, "out of memory");
+                else
+                        return MHD_YES;
+        }
+        /* MHD_NO ends the connection, and request_completed() then writes the refusal past MHD. */
+        r->discarded += n;
+        return r->discarded > LIMIT_HTTP_DISCARD ? MHD_NO : MHD_YES;
+}
+
+/* The request is whole. */
+static enum MHD_Result request_whole(struct request *r)
+{
+        connection_due(r->connection, 0);
+        if (r->phase == PHASE_DISCARD) {
+                answer_error(r, r->refusal, r->refusal_why);
+                return answer_queue(r);
+        }
+        r->phase = PHASE_RUN;
+        r->public.body = buf_view(&r->body);
+        r->next = r->public.route->handler;
+        r->next_context = r->connection->listener->context;
+        return request_run(r);
+}
+
+enum MHD_Result request_access(void *server, struct MHD_Connection *mhd, const char *url, const char *method,
+                               const char *version, const char *upload, size_t *upload_len, void **context)
+{
+        struct request *r = *context;
+        size_t n = *upload_len;
+
+        (void)server;
+        (void)url;
+        if (r == NULL)
+                return MHD_NO; /* there was no memory for it */
+        switch (r->phase) {
+        case PHASE_HEADERS:
+                return request_headers(r, mhd, method, version);
+        case PHASE_BODY:
+        case PHASE_DISCARD:
+                if (n == 0)
+                        return request_whole(r);
+                *upload_len = 0;
+                return request_body(r, upload, n);
+        case PHASE_WAIT:
+        case PHASE_HOLD:
+                return request_woken(r);
+        case PHASE_RUN:
+        case PHASE_ANSWERED:
+                break;
+        }
+        return MHD_NO;
+}
+
+/* What the log and the counters are told; for an answer that MHD made by itself all that we know is its kind.
+ */
+static unsigned final_status(struct request *r, enum MHD_RequestTerminationCode why)
+{
+        bool receiving = r->phase <= PHASE_DISCARD;
+
+        if (receiving && atomic_load(&r->connection->overdue)) {
+                atomic_fetch_add_explicit(&r->server->timed_out, 1, memory_order_relaxed);
+                answer_raw(r, 408, "the request took too long to arrive");
+                return 408;
+        }
+        if (r->phase == PHASE_DISCARD && r->discarded > LIMIT_HTTP_DISCARD) {
+                answer_raw(r, r->refusal, r->refusal_why);
+                return r->refusal;
+        }
+        if (receiving)
+                return why == MHD_REQUEST_TERMINATED_WITH_ERROR ? 400 : 0;
+        return r->answered ? r->status : 0;
+}
+
+static void count(struct request *r, unsigned status, uint64_t bytes_out, int64_t duration_us)
+{
+        struct stripe *stripe = server_stripe(r->server);
+        struct counters *counters =
+                &stripe->counters[r->slot == NULL ? r->connection->listener->no_route_counter
+                                                  : r->slot->counter];
+        unsigned class = status / 100 < HTTP_N_CLASSES ? status / 100 : 0;
+
+        atomic_fetch_add_explicit(&counters->answers[class], 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&counters->bytes_in, r->received, memory_order_relaxed);
+        atomic_fetch_add_explicit(&counters->bytes_out, bytes_out, memory_order_relaxed);
+        atomic_fetch_add_explicit(&counters->duration_us, (uint64_t)duration_us, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&stripe->n_requests, 1, memory_order_relaxed);
+}
+
+void request_completed(void *server, struct MHD_Connection *mhd, void **context,
+                       enum MHD_RequestTerminationCode why)
+{
+        struct request *r = *context;
+        struct connection *c;
+        int64_t now_us = clock_monotonic_us();
+        bool delivered;
+        uint64_t bytes_out;
+        unsigned status;
+
+        (void)mhd;
+        if (r == NULL)
+                return;
+        *context = NULL;
+        c = r->connection;
+        if (r->phase == PHASE_WAIT || r->phase == PHASE_HOLD)
+                request_orphaned(r);
+        delivered = r->phase == PHASE_ANSWERED && why == MHD_REQUEST_TERMINATED_COMPLETED_OK;
+        status = final_status(r, why);
+        if (!delivered && r->undelivered != NULL) {
+                atomic_fetch_add_explicit(&r->server->n_undelivered, 1, memory_order_relaxed);
+                r->undelivered(&r->public, r->undelivered_context);
+        }
+        bytes_out = delivered ? r->answer_text.n : 0;
+        count(r, status, bytes_out, now_us - r->public.received_us);
+        access_log_write(r, status, delivered, now_us - r->public.received_us);
+
+        c->request = NULL;
+        atomic_store_explicit(&c->sending, false, memory_order_relaxed);
+        connection_due(c, now_us / 1000 + r->server->options.idle_ms);
+        atomic_store_explicit(&c->busy, false, memory_order_release);
+        request_release(r);
+        (void)server;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+#include "http/internal.h"
+#include "lessor/error.h"
+
+static bool move(struct connection *c, int from, int to)
+{
+        return atomic_compare_exchange_strong(&c->suspension, &from, to);
+}
+
+/* Prepared may become asleep between the two looks, hence the third. */
+static bool wake_from(struct connection *c, int prepared, int asleep, int why)
+{
+        if (!move(c, asleep, why)) {
+                if (move(c, prepared, why))
+                        return true;
+                if (!move(c, asleep, why))
+                        return false;
+        }
+        MHD_resume_connection(c->mhd); /* it cannot end before: MHD does not touch what is suspended */
+        return true;
+}
+
+bool connection_wake(struct connection *c, enum suspension why)
+{
+        if (wake_from(c, SUSPENSION_WAIT_PREPARED, SUSPENSION_WAIT, (int)why))
+                return true;
+        return why == SUSPENSION_ABORT && wake_from(c, SUSPENSION_HOLD_PREPARED, SUSPENSION_HOLD, (int)why);
+}
+
+/* Ends a prepared suspension without sleeping. Returns how it was woken meanwhile, or SUSPENSION_NONE. */
+static enum suspension stay_awake(struct connection *c)
+{
+        int was = atomic_exchange(&c->suspension, SUSPENSION_NONE);
+
+        return was < SUSPENSION_WOKEN ? SUSPENSION_NONE : (enum suspension)was;
+}
+
+static void sleep_now(struct connection *c, int prepared, int asleep)
+{
+        MHD_suspend_connection(c->mhd);
+        if (!move(c, prepared, asleep))
+                MHD_resume_connection(c->mhd); /* woken since */
+}
+
+static void continue_with(struct request *r, enum suspension why)
+{
+        r->phase = PHASE_RUN;
+        r->wait_over = why != SUSPENSION_WOKEN;
+        if (why == SUSPENSION_GONE)
+                r->gone = http_peer_gone(&r->public); /* the watcher may have seen the socket's predecessor */
+}
+
+static void failed_without_text(struct http_request *request, void *context)
+{
+        (void)context;
+        answer_error(request_of(request), 503, "what this answer rests on could not be written");
+}
+
+/* The answer cannot be given. Whoever rendered it says so in its own words. */
+static void take_back(struct request *r)
+{
+        buf_done(&r->answer);
+        r->answered = false;
+        r->answer_headers = NULL;
+        r->answer_text = (struct lessor_slice){NULL, 0};
+        r->content_type = NULL;
+        r->next = r->failed != NULL ? r->failed : failed_without_text;
+        r->next_context = r->when_context;
+        r->phase = PHASE_RUN;
+}
+
+static void told(void *context, int result)
+{
+        struct connection *c = context;
+
+        atomic_store(&c->held_result, result);
+        wake_from(c, SUSPENSION_HOLD_PREPARED, SUSPENSION_HOLD, SUSPENSION_WOKEN);
+}
+
+enum verdict { VERDICT_KNOWN, VERDICT_ASLEEP, VERDICT_ABORT };
+
+/*
+ * Asks whether the answer may go. When that is known, the answer stands or has been taken back, and the next
+ * run makes another.
+ */
+static enum verdict hold(struct request *r)
+{
+        struct connection *c = r->connection;
+        http_when *when = r->when;
+        int result;
+
+        r->when = NULL;
+        atomic_store(&c->held_result, 0);
+        atomic_store(&c->suspension, SUSPENSION_HOLD_PREPARED);
+        result = when(r->when_context, told, c);
+        if (result == 0 && atomic_load(&c->suspension) == SUSPENSION_HOLD_PREPARED) {
+                r->phase = PHASE_HOLD;
+                sleep_now(c, SUSPENSION_HOLD_PREPARED, SUSPENSION_HOLD);
+                return VERDICT_ASLEEP;
+        }
+        if (stay_awake(c) == SUSPENSION_ABORT)
+                return VERDICT_ABORT;
+        if (result < 0)
+                atomic_store(&c->held_result, result);
+        if (atomic_load(&c->held_result) != 0)
+                take_back(r);
+        return VERDICT_KNOWN;
+}
+
+/* Parks the request; false when its continuation is due at once. */
+static bool park(struct request *r)
+{
+        struct http_server *server = r->server;
+        struct connection *c = r->connection;
+        bool draining = atomic_load(&server->draining);
+
+        if (!draining && r->wait_ms != 0 && atomic_load(&c->suspension) == SUSPENSION_WAIT_PREPARED) {
+                r->phase = PHASE_WAIT;
+                keeper_watch(server->keeper, c, r->wait_ms);
+                atomic_fetch_add_explicit(&server_stripe(server)->n_parked, 1, memory_order_relaxed);
+                sleep_now(c, SUSPENSION_WAIT_PREPARED, SUSPENSION_WAIT);
+                return true;
+        }
+        if (draining && r->wait_over) { /* it waits again and again */
+                stay_awake(c);
+                answer_error(r, 503, "the server is stopping");
+                return false;
+        }
+        if (stay_awake(c) == SUSPENSION_WOKEN)
+                continue_with(r, SUSPENSION_WOKEN);
+        else
+                continue_with(r, SUSPENSION_TIME);
+        return false;
+}
+
+enum MHD_Result request_run(struct request *r)
+{
+        for (;;) {
+                http_handler *next = r->next;
+                enum verdict verdict = VERDICT_KNOWN;
+
+                r->next = NULL;
+                r->prepared = r->suspend_asked = false;
+                if (next != NULL && !r->answered)
+                        next(&r->public, r->next_context);
+                if (atomic_load(&r->server->aborting) || (r->gone && !r->answered))
+                        return MHD_NO;
+                if (!r->answered && r->suspend_asked) {
+                        if (park(r))
+                                return MHD_YES;
+                        continue;
+                }
+                if (r->prepared)
+                        stay_awake(r->connection);
+                if (!r->answered)
+                        answer_error(r, 500, "the request was not answered");
+                if (r->when != NULL && !r->gone)
+                        verdict = hold(r);
+                if (verdict == VERDICT_ASLEEP)
+                        return MHD_YES;
+                if (verdict == VERDICT_ABORT)
+                        return MHD_NO;
+                if (r->answered)
+                        return answer_queue(r);
+        }
+}
+
+static void wait_ended(struct request *r)
+{
+        atomic_fetch_sub_explicit(&server_stripe(r->server)->n_parked, 1, memory_order_relaxed);
+        keeper_forget(r->server->keeper, r->connection);
+}
+
+enum MHD_Result request_woken(struct request *r)
+{
+        struct connection *c = r->connection;
+        enum suspension why;
+
+        if (r->phase == PHASE_WAIT)
+                wait_ended(r);
+        why = stay_awake(c);
+        if (why == SUSPENSION_ABORT)
+                return MHD_NO;
+        if (r->phase == PHASE_WAIT) {
+                continue_with(r, why);
+                return request_run(r);
+        }
+        if (atomic_load(&c->held_result) == 0)
+                return answer_queue(r);
+        take_back(r);
+        return request_run(r);
+}
+
+void request_orphaned(struct request *r)
+{
+        enum suspension why;
+        bool waited = r->phase == PHASE_WAIT;
+
+        if (waited)
+                wait_ended(r);
+        why = stay_awake(r->connection);
+        r->gone = true;
+        r->wait_over = true;
+        r->phase = PHASE_RUN;
+        if (waited && why != SUSPENSION_ABORT && r->next != NULL)
+                r->next(&r->public, r->next_context);
+}
+
+void http_suspend_prepare(struct http_request *request)
+{
+        struct request *r = request_of(request);
+
+        if (r->prepared)
+                return;
+        r->prepared = true;
+        atomic_store(&r->connection->suspension, SUSPENSION_WAIT_PREPARED);
+}
+
+void http_suspend(struct http_request *request, int64_t wait_ms, http_handler *resumed, void *context)
+{
+        struct request *r = request_of(request);
+
+        http_suspend_prepare(request);
+        r->suspend_asked = true;
+        r->wait_ms = wait_ms;
+        r->next = resumed;
+        r->next_context = context;
+}
+
+bool http_resume(struct http_request *request)
+{
+        return connection_wake(request_of(request)->connection, SUSPENSION_WOKEN);
+}
+
+bool http_wait_over(struct http_request *request)
+{
+        return request_of(request)->wait_over;
+}
+
+void http_answer_after(struct http_request *request, http_when *when, http_handler *failed, void *context)
+{
+        struct request *r = request_of(request);
+
+        r->when = when;
+        r->failed = failed;
+        r->when_context = context;
+}
+
+int http_held_result(struct http_request *request)
+{
+        return atomic_load(&request_of(request)->connection->held_result);
+}
+
+bool http_draining(struct http_request *request)
+{
+        struct request *r = request_of(request);
+
+        return r->gone || atomic_load(&r->server->draining);
+}

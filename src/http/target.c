@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+#include <strings.h>
+
+#include "http/internal.h"
+
+static struct lessor_slice cut(struct lessor_slice s, size_t from, size_t to)
+{
+        return (struct lessor_slice){s.p + from, to - from};
+}
+
+/* Where `c` stands first, or the length. */
+static size_t find(struct lessor_slice s, char c)
+{
+        const char *at = s.n == 0 ? NULL : memchr(s.p, c, s.n);
+
+        return at == NULL ? s.n : (size_t)(at - s.p);
+}
+
+/* RFC 9112 3.2.2: a server takes the absolute form, and what it says goes before the Host header. */
+static unsigned absolute_form(struct request *r, struct lessor_slice *target)
+{
+        size_t scheme = find(*target, ':') + 3, authority_end;
+        struct lessor_slice rest, authority;
+
+        if (scheme > target->n || memcmp(target->p + scheme - 3, "://", 3) != 0)
+                return 400;
+        if ((scheme != 7 || strncasecmp(target->p, "http", 4) != 0) &&
+            (scheme != 8 || strncasecmp(target->p, "https", 5) != 0))
+                return 400;
+        rest = cut(*target, scheme, target->n);
+        for (authority_end = 0; authority_end < rest.n; authority_end++) {
+                if (rest.p[authority_end] == '/' || rest.p[authority_end] == '?')
+                        break;
+        }
+        authority = cut(rest, 0, authority_end);
+        if (authority.n == 0 || find(authority, '@') < authority.n)
+                return 400; /* user information is not for us, and a classic disguise */
+        r->host = authority;
+        *target = cut(rest, authority_end, rest.n);
+        return 0;
+}
+
+static bool has_dot_segment(struct lessor_slice path)
+{
+        size_t at = 0;
+
+        while (at < path.n) {
+                struct lessor_slice rest = cut(path, at + 1, path.n); /* path.p[at] is the slash */
+                size_t n = find(rest, '/');
+
+                if ((n == 1 && rest.p[0] == '.') || (n == 2 && rest.p[0] == '.' && rest.p[1] == '.'))
+                        return true;
+                at += n + 1;
+        }
+        return false;
+}
+
+unsigned target_read(struct request *r)
+{
+        struct lessor_slice target = r->target;
+        unsigned refusal;
+        size_t query;
+
+        for (size_t i = 0; i < target.n; i++) {
+                unsigned char c = (unsigned char)target.p[i];
+
+                if (c <= 0x20 || c >= 0x7f || c == '#')
+                        return 400;
+        }
+        if (target.n == 0)
+                return 400;
+        if (target.p[0] != '/') {
+                refusal = absolute_form(r, &target);
+                if (refusal != 0)
+                        return refusal;
+        }
+        query = find(target, '?');
+        r->public.path = cut(target, 0, query);
+        if (query < target.n)
+                r->public.query = cut(target, query + 1, target.n);
+        if (r->public.path.n == 0)
+                r->public.path = LESSOR_SLICE("/"); /* RFC 9110 4.2.3: an absolute target without a path */
+        return has_dot_segment(r->public.path) ? 404 : 0;
+}
+
+struct route_slot *route_find(const struct listener *l, struct lessor_slice method, struct lessor_slice path)
+{
+        for (size_t i = 0; i < l->n_slots; i++) {
+                struct route_slot *slot = &l->slots[i];
+
+                if (slot->prefix ? path.n < slot->path_len : path.n != slot->path_len)
+                        continue;
+                if (memcmp(path.p, slot->route->path, slot->path_len) != 0)
+                        continue;
+                if (slot->route->method == NULL ||
+                    lessor_slice_equal(method, lessor_slice_of(slot->route->method)))
+                        return slot;
+        }
+        return NULL;
+}
