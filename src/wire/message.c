@@ -435,8 +435,12 @@ int message_read_list(const struct message_table *table, const json_t *value, st
 
 int message_word_number(const struct message_words *words, struct lessor_slice word)
 {
+        if (word.n == 0)
+                return -1;
+        /* The first letter rules most words out, and no word is empty. */
         for (size_t i = 0; i < words->n; i++)
-                if (lessor_slice_equal(word, lessor_slice_of(words->names[i])))
+                if (words->names[i][0] == word.p[0] &&
+                    lessor_slice_equal(word, lessor_slice_of(words->names[i])))
                         return (int)i;
         return -1;
 }

@@ -13,7 +13,7 @@
 #include "base/buf.h"
 #include "base/json_read.h"
 #include "lessor/arena.h"
-#include "wire/message.h"
+#include "relay_tables.h"
 
 /* The document `name` of the test data. The caller gives it back. */
 json_t *vectors_load(const char *name);
@@ -23,12 +23,6 @@ json_t *vectors_parse(struct lessor_arena *arena, struct lessor_slice text);
 
 /* A member that must be a string. */
 struct lessor_slice vectors_text(const json_t *object, const char *key);
-
-/* Every table of the relay plane, ended by NULL. */
-extern const struct message_table *const relay_tables[];
-
-/* The table of that name, or NULL. */
-const struct message_table *relay_table_named(struct lessor_slice name);
 
 /*
  * Reads the text as that message; if it reads, writes it, and fails the test unless what was written is the
