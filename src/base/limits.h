@@ -30,6 +30,7 @@
 #define LIMIT_HELD_WAIT_MS          25000    /* longest `wait` of pending and results */
 #define LIMIT_HTTP_HEADERS          100
 #define LIMIT_HTTP_DISCARD          8388608 /* bytes of a refused body that are read before the answer */
+#define LIMIT_CONTROL_JOBS          10000 /* jobs that one answer of the control API looks at */
 
 /* JSON from outside */
 #define LIMIT_JSON_DEPTH            64

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef PLANE_CONTROL_CALL_H
+#define PLANE_CONTROL_CALL_H
+
+#include <pthread.h>
+
+#include "base/json_write.h"
+#include "http/http.h"
+#include "plane/control.h"
+#include "wire/message.h"
+
+/* What the files of the control API share: one request under way, and how to answer it. */
+
+#define CONTROL_TOKEN_HASH_BYTES 32
+
+struct control {
+        struct control_parts parts;
+        struct http_route *routes;       /* one for each endpoint, in the same order */
+        struct http_route *token_routes; /* likewise, behind the token; NULL without one */
+        unsigned char token_hash[CONTROL_TOKEN_HASH_BYTES];
+        int64_t started_ms; /* epoch ms */
+        int64_t started_monotonic_ms;
+
+        /* At most one backup at a time; it has a thread of its own, since a large one takes its time. */
+        struct {
+                pthread_mutex_t lock;
+                pthread_t thread;
+                bool joinable;
+                bool running;
+                struct http_request *waiting; /* NULL: nobody waits for it any more */
+                char *path;
+                int result;
+        } backup;
+};
+
+struct control_call {
+        struct control *control;
+        const struct control_parts *parts;
+        struct http_request *http;
+        struct lessor_arena *arena;
+        struct lessor_ticket ticket; /* what the answer rests on */
+        int64_t now_ms;              /* store clock, of an endpoint that changes something */
+};
+
+/* What an endpoint changes, and therefore cannot when that comes from a file. */
+enum control_edit { EDIT_NONE, EDIT_PROJECTION, EDIT_POLICY, EDIT_EITHER };
+
+/* One endpoint. */
+struct control_endpoint {
+        const char *method;
+        const char *path;
+        const char *name; /* in logs and metrics */
+        void (*serve)(struct control_call *call, const void *body);
+        const struct message_table *body; /* NULL: there is none, or the endpoint reads it itself */
+        enum control_edit edit;
+        size_t body_limit; /* 0: LIMIT_BODY_CONTROL */
+        const char *summary;
+};
+
+/* How an error reads with one endpoint: `{}` stands for the subject. */
+struct control_words {
+        int error; /* 0 ends the list */
+        const char *sentence;
+};
+
+/* Answers 200 with what the buffer holds, and takes it. */
+void control_answer(struct control_call *call, struct buf *json);
+
+/* Answers {"ok":true}, or refuses with the words for the error, or with what the error says by itself. */
+void control_done(struct control_call *call, int error, const struct control_words *words,
+                  struct lessor_slice subject);
+
+/* Refuses. `code` is one word for programs. */
+void control_refuse(struct control_call *call, unsigned status, const char *code, const char *format, ...)
+        __attribute__((format(printf, 4, 5)));
+void control_refuse_error(struct control_call *call, int error, const struct control_words *words,
+                          struct lessor_slice subject);
+
+/* A query parameter; absent when there is none or it is empty. False when the call was refused. */
+bool control_query(struct control_call *call, const char *name, struct lessor_slice *ret_value);
+
+/* Whether the current projection comes from the built-in tables. */
+bool control_has_tables(const struct control_call *call);
+
+/* The current projection, held until the request ends. NULL when the call was refused. */
+const struct projection *control_projection(struct control_call *call);
+
+/* A key's id in the arena; empty without memory. */
+struct lessor_slice control_key_id(struct control_call *call, struct lessor_slice identity);
+
+/* The endpoints, by subject. */
+void control_index(struct control_call *call, const void *body);
+void control_status(struct control_call *call, const void *body);
+void control_metrics(struct control_call *call, const void *body);
+void control_log_level_get(struct control_call *call, const void *body);
+void control_log_level_put(struct control_call *call, const void *body);
+void control_backup(struct control_call *call, const void *body);
+
+void control_site_list(struct control_call *call, const void *body);
+void control_site_add(struct control_call *call, const void *body);
+void control_site_remove(struct control_call *call, const void *body);
+void control_site_rotate(struct control_call *call, const void *body);
+void control_site_declare(struct control_call *call, const void *body);
+void control_site_undeclare(struct control_call *call, const void *body);
+
+void control_consent_list(struct control_call *call, const void *body);
+void control_consent_add(struct control_call *call, const void *body);
+void control_consent_remove(struct control_call *call, const void *body);
+void control_consent_pause(struct control_call *call, const void *body);
+void control_consent_resume(struct control_call *call, const void *body);
+void control_consent_revoke(struct control_call *call, const void *body);
+void control_mapping_add(struct control_call *call, const void *body);
+void control_mapping_remove(struct control_call *call, const void *body);
+
+void control_device_list(struct control_call *call, const void *body);
+void control_device_approve(struct control_call *call, const void *body);
+void control_device_revoke(struct control_call *call, const void *body);
+void control_device_remove(struct control_call *call, const void *body);
+void control_pairing_list(struct control_call *call, const void *body);
+
+void control_roster_list(struct control_call *call, const void *body);
+void control_roster_add(struct control_call *call, const void *body);
+void control_roster_remove(struct control_call *call, const void *body);
+void control_member_add(struct control_call *call, const void *body);
+void control_member_remove(struct control_call *call, const void *body);
+
+void control_job_list(struct control_call *call, const void *body);
+void control_job_show(struct control_call *call, const void *body);
+void control_job_cancel(struct control_call *call, const void *body);
+
+void control_projection_get(struct control_call *call, const void *body);
+void control_projection_put(struct control_call *call, const void *body);
+
+/* Their bodies. */
+extern const struct message_table control_log_level_body;
+extern const struct message_table control_backup_body;
+extern const struct message_table control_site_body;
+extern const struct message_table control_site_name_body;
+extern const struct message_table control_site_rotate_body;
+extern const struct message_table control_site_declare_body;
+extern const struct message_table control_consent_body;
+extern const struct message_table control_consent_name_body;
+extern const struct message_table control_mapping_body;
+extern const struct message_table control_approve_body;
+extern const struct message_table control_device_body;
+extern const struct message_table control_roster_body;
+extern const struct message_table control_roster_name_body;
+extern const struct message_table control_member_body;
+extern const struct message_table control_job_body;
+
+#endif
