@@ -51,7 +51,7 @@ static struct lessor_slice secret_view(const struct secret_text *text)
 static void wipe(struct lessor_slice text)
 {
         if (text.p != NULL)
-                sodium_memzero((void *)(uintptr_t)text.p, text.n);
+                sodium_memzero((char *)text.p, text.n);
 }
 
 static bool is_text(const json_t *value, struct lessor_slice expected)

@@ -119,7 +119,7 @@ static void wipe_texts(json_t *value)
 
         if (json_is_string(value)) {
                 /* jansson hands out the very bytes it keeps, and nobody else looks at them any more */
-                sodium_memzero((void *)(uintptr_t)json_string_value(value), json_string_length(value));
+                sodium_memzero((char *)json_string_value(value), json_string_length(value));
         } else if (json_is_array(value)) {
                 json_array_foreach (value, i, item)
                         wipe_texts(item);

@@ -26,7 +26,7 @@ static void grants_are_judged_as_the_vectors_say(void **state)
         size_t i;
 
         (void)state;
-        json_array_foreach (vectors_part("grants", NULL), i, vector) {
+        json_array_foreach (vectors_part("grants"), i, vector) {
                 const json_t *given = json_object_get(vector, "check");
                 struct lessor_grant grant = grant_of(json_object_get(vector, "grant"));
                 struct grant_check check = {
@@ -48,7 +48,7 @@ static void statements_and_signatures_are_those_of_the_reference(void **state)
         size_t i;
 
         (void)state;
-        json_array_foreach (vectors_part("grants", NULL), i, vector) {
+        json_array_foreach (vectors_part("grants"), i, vector) {
                 struct lessor_grant grant = grant_of(json_object_get(vector, "grant"));
                 struct lessor_slice signature = grant.signature;
                 struct buf statement;
@@ -67,7 +67,7 @@ static void statements_and_signatures_are_those_of_the_reference(void **state)
 static void a_changed_field_breaks_the_signature(void **state)
 {
         struct lessor_grant signed_one =
-                grant_of(json_object_get(json_array_get(vectors_part("grants", NULL), 0), "grant"));
+                grant_of(json_object_get(json_array_get(vectors_part("grants"), 0), "grant"));
         struct lessor_slice other = LESSOR_SLICE("other");
 
         (void)state;

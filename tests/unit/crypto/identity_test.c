@@ -16,7 +16,7 @@ static void key_ids_are_as_the_vectors_say(void **state)
         size_t i;
 
         (void)state;
-        json_array_foreach (vectors_part("keyIdForms", NULL), i, vector) {
+        json_array_foreach (vectors_part("keyIdForms"), i, vector) {
                 struct identity_key key;
                 struct key_id id;
 
@@ -36,7 +36,7 @@ static void every_named_key_has_its_id(void **state)
         json_t *value;
 
         (void)state;
-        json_object_foreach (vectors_part("keys", NULL), name, value)
+        json_object_foreach (vectors_part("keys"), name, value)
                 check_text(name, signing_key_id(vector_signing(name)), vector_text(value, "keyId"));
 }
 
@@ -65,7 +65,7 @@ static void identities_are_consistent_as_the_vectors_say(void **state)
         size_t i;
 
         (void)state;
-        json_array_foreach (vectors_part("publicIdentities", NULL), i, vector) {
+        json_array_foreach (vectors_part("publicIdentities"), i, vector) {
                 struct lessor_public_identity identity = vector_identity(json_object_get(vector, "value"));
                 bool valid = json_is_true(json_object_get(vector, "valid"));
                 struct identity_key from_check, from_text;
@@ -91,7 +91,7 @@ static void json_strings_are_spelled_as_the_vectors_say(void **state)
 
         (void)state;
         assert_non_null(arena);
-        json_array_foreach (vectors_part("jsonStrings", NULL), i, vector) {
+        json_array_foreach (vectors_part("jsonStrings"), i, vector) {
                 struct lessor_slice text = vector_text(vector, "text");
                 struct buf spelled, hex;
                 json_t *value;

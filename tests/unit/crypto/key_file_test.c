@@ -44,7 +44,7 @@ static void the_vectors_keys_are_read_and_written_as_they_are(void **state)
         json_t *value;
 
         (void)state;
-        json_object_foreach (vectors_part("keys", NULL), name, value) {
+        json_object_foreach (vectors_part("keys"), name, value) {
                 const struct stored_keys *keys = vector_keys(name);
                 const struct signing_key *signing = stored_keys_signing(keys);
                 uint8_t public[IDENTITY_KEY_BYTES];
@@ -227,7 +227,7 @@ static const struct damage damages[] = {
 
 static struct lessor_slice damaged_text(const struct damage *damage)
 {
-        json_t *object = json_deep_copy(vectors_part("keys", "devAlice", "stored", NULL));
+        json_t *object = json_deep_copy(vectors_part("keys/devAlice/stored"));
         struct lessor_slice copy;
         char *text;
 
@@ -247,7 +247,7 @@ static struct lessor_slice damaged_text(const struct damage *damage)
 
 static void check_no_secret(const char *problem)
 {
-        const json_t *stored = vectors_part("keys", "devAlice", "stored", NULL);
+        const json_t *stored = vectors_part("keys/devAlice/stored");
 
         assert_null(strstr(problem, json_string_value(json_object_get(stored, "identityPrivate")) + 22));
         assert_null(strstr(problem, json_string_value(json_object_get(stored, "encryptionPrivate")) + 22));
@@ -313,10 +313,10 @@ static void a_scalar_opens_whether_or_not_it_is_stored_clamped(void **state)
 {
         struct lessor_slice message = LESSOR_SLICE("sealed");
         uint8_t seed[32], public[32], der[48], box[6 + crypto_box_SEALBYTES];
-        json_t *object = json_deep_copy(vectors_part("keys", "devAlice", "stored", NULL));
+        json_t *object = json_deep_copy(vectors_part("keys/devAlice/stored"));
 
         (void)state;
-        assert_true(hex_read(vector_text(vectors_part("keys", "devAlice", NULL), "encryptionSeedHex"), seed,
+        assert_true(hex_read(vector_text(vectors_part("keys/devAlice"), "encryptionSeedHex"), seed,
                              sizeof(seed)));
         crypto_scalarmult_base(public, seed);
         assert_int_equal(crypto_box_seal(box, (const unsigned char *)message.p, message.n, public), 0);

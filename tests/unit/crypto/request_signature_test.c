@@ -38,7 +38,7 @@ static void valid_requests_verify_and_are_signed_alike(void **state)
         size_t i;
 
         (void)state;
-        json_array_foreach (vectors_part("signedRequests", "valid", NULL), i, vector) {
+        json_array_foreach (vectors_part("signedRequests/valid"), i, vector) {
                 struct signed_request request = request_of(vector);
                 struct buf text, signature;
 
@@ -66,7 +66,7 @@ static void invalid_requests_are_refused(void **state)
         size_t i;
 
         (void)state;
-        json_array_foreach (vectors_part("signedRequests", "invalid", NULL), i, vector)
+        json_array_foreach (vectors_part("signedRequests/invalid"), i, vector)
                 check_verdict(vector);
         assert_true(i > 0);
 }

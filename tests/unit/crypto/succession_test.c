@@ -34,7 +34,7 @@ static void links_are_judged_as_the_vectors_say(void **state)
         size_t i;
 
         (void)state;
-        json_array_foreach (vectors_part("succession", "links", NULL), i, vector) {
+        json_array_foreach (vectors_part("succession/links"), i, vector) {
                 struct lessor_succession_link link = link_of(json_object_get(vector, "link"));
                 const struct signing_key *retired = vector_signing(vector_text(vector, "from").p);
                 struct lessor_slice next = signing_key_id(vector_signing(vector_text(vector, "to").p));
@@ -67,7 +67,7 @@ static void chains_are_walked_as_the_vectors_say(void **state)
         size_t i, at;
 
         (void)state;
-        json_array_foreach (vectors_part("succession", "walks", NULL), i, vector) {
+        json_array_foreach (vectors_part("succession/walks"), i, vector) {
                 struct lessor_succession_link links[MOST_LINKS];
                 struct lessor_slice approved[8];
                 const json_t *result = json_object_get(vector, "result");

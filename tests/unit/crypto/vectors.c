@@ -36,15 +36,16 @@ static json_t *document(void)
         return value;
 }
 
-json_t *vectors_part(const char *key, ...)
+json_t *vectors_part(const char *path)
 {
         json_t *value = document();
-        va_list keys;
 
-        va_start(keys, key);
-        for (; key != NULL && value != NULL; key = va_arg(keys, const char *))
-                value = json_object_get(value, key);
-        va_end(keys);
+        while (value != NULL && *path != '\0') {
+                size_t n = strcspn(path, "/");
+
+                value = json_object_getn(value, path, n);
+                path += n + (path[n] == '/');
+        }
         assert_non_null(value);
         return value;
 }
@@ -104,7 +105,8 @@ struct lessor_public_identity vector_identity(const json_t *value)
 
 struct lessor_slice vector_keys_text(const char *name)
 {
-        char *text = json_dumps(vectors_part("keys", name, "stored", NULL), JSON_COMPACT);
+        char *text = json_dumps(json_object_get(json_object_get(vectors_part("keys"), name), "stored"),
+                                JSON_COMPACT);
         struct lessor_slice copy;
 
         assert_non_null(text);

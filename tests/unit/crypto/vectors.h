@@ -25,8 +25,8 @@
 /* One arena for the whole program, for what a test only looks at. */
 struct lessor_arena *vectors_arena(void);
 
-/* A part of the document by its keys, NULL-terminated: vectors_part("envelopes", "open", NULL). */
-json_t *vectors_part(const char *key, ...) __attribute__((sentinel));
+/* A part of the document by its keys: vectors_part("envelopes/open"). */
+json_t *vectors_part(const char *path);
 
 /* Members of a vector. */
 struct lessor_slice vector_text(const json_t *vector, const char *key);
