@@ -394,7 +394,7 @@ int message_read(const struct message_table *table, const json_t *value, struct 
         assert(table->n_fields <= MESSAGE_FIELDS_MAX);
         memset(ret_message, 0, table->size);
         /* jansson iterates only what is not const, though iterating changes nothing. */
-        e = read_object(&r, table, (json_t *)(uintptr_t)value, ret_message);
+        e = read_object(&r, table, (json_t *)value, ret_message);
         if (e == 0)
                 return 0;
         memset(ret_message, 0, table->size);

@@ -91,7 +91,7 @@ static json_t *filled(const json_t *value, const char *key)
                 if (copy != NULL)
                         return copy;
                 copy = json_object();
-                json_object_foreach ((json_t *)(uintptr_t)value, name, part)
+                json_object_foreach ((json_t *)value, name, part)
                         json_object_set_new(copy, name, filled(part, name));
                 return copy;
         }
