@@ -35,10 +35,15 @@ struct lessor_site_options {
 };
 
 /*
- * Returns 0; LESSOR_E_INVALID (URL or id); what reading the key file can fail with (LESSOR_E_NOT_FOUND,
- * LESSOR_E_PERMISSION when others may read it, LESSOR_E_MALFORMED, ...); LESSOR_E_NOMEM.
+ * Copies what it needs of the options. Asks nobody.
+ *
+ * ret_problem  may be NULL; on failure a sentence for people, to be freed with free(), or NULL
+ *
+ * Returns 0; LESSOR_E_INVALID (URL or id, or a key file that is none); what reading the key file can fail with
+ * (LESSOR_E_NOT_FOUND, LESSOR_E_PERMISSION when others may read it, LESSOR_E_MALFORMED, ...); LESSOR_E_NOMEM.
  */
-int lessor_site_client_new(const struct lessor_site_options *options, struct lessor_site_client **ret_client);
+int lessor_site_client_new(const struct lessor_site_options *options, struct lessor_site_client **ret_client,
+                           char **ret_problem);
 
 /* Wipes the keys. Its pumps must be gone. Takes NULL, returns NULL. */
 struct lessor_site_client *lessor_site_client_free(struct lessor_site_client *client);
@@ -81,7 +86,7 @@ int lessor_site_pending(struct lessor_site_client *client, int64_t wait_ms, stru
 /*
  * Seals a payload to the device that `pending` names and hands it in.
  *
- * payload      JSON of relay-protocol 6.7; checked by lessor_payload_check()
+ * payload      JSON of relay-protocol 6.7; lessor_payload_check() tells whether a device will take it
  * deadline_ms  written into the envelope; the job's own deadline
  *
  * Returns also LESSOR_E_BAD_SIGNATURE (the device's identity is not consistent: nothing was sealed),
@@ -96,7 +101,7 @@ int lessor_site_cancel(struct lessor_site_client *client, struct lessor_slice jo
 /* A sealed result, as the relay keeps it. */
 struct lessor_site_result {
         struct lessor_slice job_id;
-        struct lessor_slice envelope; /* SealedEnvelope, JSON */
+        struct lessor_sealed_envelope envelope;
         enum lessor_disposition disposition;
         struct lessor_slice runner_id;
         struct lessor_slice runner_owner;

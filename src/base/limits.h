@@ -27,6 +27,7 @@
 #define LIMIT_BODY_ENVELOPE         41943040
 #define LIMIT_BODY_CONTROL          1048576
 #define LIMIT_ANSWER                16777216 /* results and pending stop before this, oldest first */
+#define LIMIT_RESULTS_READ          268435456 /* what a site reads of a relay that does not stop at LIMIT_ANSWER */
 #define LIMIT_HELD_WAIT_MS          25000    /* longest `wait` of pending and results */
 #define LIMIT_HTTP_HEADERS          100
 #define LIMIT_HTTP_DISCARD          8388608 /* bytes of a refused body that are read before the answer */

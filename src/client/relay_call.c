@@ -43,7 +43,7 @@ static void failure_clear(struct relay_failure *failure)
         buf_clear(&failure->message);
 }
 
-static int fail(struct relay_failure *failure, int code, const char *message)
+int relay_fail(struct relay_failure *failure, int code, const char *message)
 {
         failure->code = code;
         buf_clear(&failure->message);
@@ -127,14 +127,14 @@ int relay_answer_read(const struct relay_caller *caller, const struct http_trans
 
         r = json_read(http_transfer_body(transfer), arena, &value);
         if (r == LESSOR_E_NOMEM)
-                return fail(failure, r, NULL);
+                return relay_fail(failure, r, NULL);
         if (r < 0)
-                return fail(failure, LESSOR_E_PROTOCOL, "the relay's answer is not JSON");
+                return relay_fail(failure, LESSOR_E_PROTOCOL, "the relay's answer is not JSON");
         r = message_read(answer_table, value, arena, ret_answer, &problem);
         if (r == LESSOR_E_NOMEM)
-                return fail(failure, r, NULL);
+                return relay_fail(failure, r, NULL);
         if (r < 0) {
-                fail(failure, LESSOR_E_PROTOCOL, "the relay's answer is none of this protocol: ");
+                relay_fail(failure, LESSOR_E_PROTOCOL, "the relay's answer is none of this protocol: ");
                 buf_text(&failure->message, problem == NULL ? answer_table->name : problem);
                 return LESSOR_E_PROTOCOL;
         }
@@ -177,13 +177,14 @@ static int put_signature(const struct relay_caller *caller, const char *endpoint
 }
 
 static int start(const struct relay_caller *caller, const char *method, const char *url, const char *endpoint,
-                 struct lessor_slice body, int64_t timeout_ms, struct http_transfer **ret_transfer)
+                 struct lessor_slice body, int64_t timeout_ms, size_t max_answer_bytes,
+                 struct http_transfer **ret_transfer)
 {
         struct http_request request = {
                 .method = method,
                 .url = url,
                 .body = body,
-                .max_answer_bytes = LIMIT_BODY_ENVELOPE,
+                .max_answer_bytes = max_answer_bytes,
                 .timeout_ms = timeout_ms,
         };
         _cleanup_(buf_done) struct buf text;
@@ -231,14 +232,15 @@ int relay_post(const struct relay_caller *caller, const char *endpoint, const st
         if (r == 0)
                 r = message_append(request_table, request, &body);
         if (r == 0)
-                r = start(caller, "POST", url.p, endpoint, buf_view(&body), caller->timeout_ms, &transfer);
+                r = start(caller, "POST", url.p, endpoint, buf_view(&body), caller->timeout_ms,
+                          LIMIT_BODY_ENVELOPE, &transfer);
         while (r == 0 && !http_transfer_done(transfer)) {
                 r = http_client_wait(caller->http, caller->stop, caller->timeout_ms);
                 if (r == LESSOR_E_TIMEOUT)
                         r = 0; /* the transfer has a time limit of its own */
         }
         if (r < 0)
-                return fail(failure, r, NULL);
+                return relay_fail(failure, r, NULL);
         return relay_answer_read(caller, transfer, answer_table, arena, ret_answer, failure);
 }
 
@@ -279,5 +281,5 @@ int relay_get_start(const struct relay_caller *caller, const char *endpoint, int
         if (r < 0)
                 return r;
         return start(caller, "GET", url.p, endpoint, (struct lessor_slice){NULL, 0}, caller->timeout_ms + wait_ms,
-                     ret_transfer);
+                     LIMIT_RESULTS_READ, ret_transfer);
 }

@@ -44,6 +44,9 @@ void relay_failure_done(struct relay_failure *failure);
 const char *relay_failure_message(const struct relay_failure *failure);
 const char *relay_failure_error(const struct relay_failure *failure);
 
+/* Notes a failure. `message` NULL or "": the code's own text. Returns the code. */
+int relay_fail(struct relay_failure *failure, int code, const char *message);
+
 /*
  * What a refusal means to whoever asked (relay-protocol 5, last paragraph, and 8, last paragraph). Pure.
  *
