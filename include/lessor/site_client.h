@@ -39,8 +39,9 @@ struct lessor_site_options {
  *
  * ret_problem  may be NULL; on failure a sentence for people, to be freed with free(), or NULL
  *
- * Returns 0; LESSOR_E_INVALID (URL or id, or a key file that is none); what reading the key file can fail with
- * (LESSOR_E_NOT_FOUND, LESSOR_E_PERMISSION when others may read it, LESSOR_E_MALFORMED, ...); LESSOR_E_NOMEM.
+ * Returns 0; LESSOR_E_INVALID (URL or id, or a key file that is none); what reading the key file can fail
+ * with (LESSOR_E_NOT_FOUND, LESSOR_E_PERMISSION when others may read it, LESSOR_E_MALFORMED, ...);
+ * LESSOR_E_NOMEM.
  */
 int lessor_site_client_new(const struct lessor_site_options *options, struct lessor_site_client **ret_client,
                            char **ret_problem);

@@ -80,8 +80,8 @@ static const char *grant_misfit(const struct lessor_grant *grant, const struct l
 }
 
 /*
- * The service that a grant names, or the first that fits. Work of others only ever meets services offered to the
- * team, whatever a grant says.
+ * The service that a grant names, or the first that fits. Work of others only ever meets services offered to
+ * the team, whatever a grant says.
  */
 static int pick_service(const struct agent_view *view, const struct lessor_stub *stub,
                         const struct lessor_slice *named, size_t *ret_service, const char **ret_reason)
@@ -122,7 +122,8 @@ int rules_judge_job(const struct agent_view *view, const struct claimed_stub *jo
                 return refuse("it comes from a site that this device is not paired with", ret_reason);
         if (view->control_plane == NULL) {
                 if (!lessor_slice_equal(job->stub.owner, view->owner))
-                        return refuse("it is somebody else's, and this device has no control plane to vouch for them",
+                        return refuse("it is somebody else's, and this device has no control plane to vouch "
+                                      "for them",
                                       ret_reason);
                 return pick_service(view, &job->stub, NULL, ret_service, ret_reason);
         }

@@ -14,12 +14,12 @@
  * locks; memory only from the arena that is passed.
  */
 
-#define FETCH_FIRST_MS    50    /* relay-protocol 6.3 */
-#define FETCH_LONGEST_MS  1000
-#define FETCH_GIVE_UP_MS  30000
-#define FETCH_FAILURES    3     /* of one job, before it is refused */
-#define HEARTBEAT_MS      10000 /* relay-protocol 6.5: at most about 11.5 s apart, travel included */
-#define CLOCK_NOTICE_MS   30000 /* beyond this, grants begin to look as if from the future */
+#define FETCH_FIRST_MS   50 /* relay-protocol 6.3 */
+#define FETCH_LONGEST_MS 1000
+#define FETCH_GIVE_UP_MS 30000
+#define FETCH_FAILURES   3     /* of one job, before it is refused */
+#define HEARTBEAT_MS     10000 /* relay-protocol 6.5: at most about 11.5 s apart, travel included */
+#define CLOCK_NOTICE_MS  30000 /* beyond this, grants begin to look as if from the future */
 
 /* first, 2*first, 4*first, ... and never more than `longest`. `attempt` counts from 0. */
 int64_t rules_backoff_ms(unsigned attempt, int64_t first_ms, int64_t longest_ms);
@@ -36,7 +36,8 @@ struct known_site {
 bool known_site_is_served(const struct known_site *site, int64_t now_ms);
 
 /* NULL when there is none of that key id. */
-const struct known_site *known_site_find(const struct known_site *sites, size_t n, struct lessor_slice key_id);
+const struct known_site *known_site_find(const struct known_site *sites, size_t n,
+                                         struct lessor_slice key_id);
 
 /* Something about sites that the owner should know. */
 struct site_note {
@@ -56,10 +57,11 @@ struct site_changes {
 
 /*
  * What a heartbeat's (or pairing's) `sites` and `successions` do to the keys that a device knows
- * (relay-protocol 13): an identity that is inconsistent or not filed under its own key id is refused, and so is a
- * known id with different key bytes; an unknown id whose chain leads to a known one is pinned beside it, which is
- * served until min(retiringUntil, now + 7 days); a broken or too long chain refuses the site; any other unknown id
- * is pinned as a new site. A known site that is not named is no longer served, but for open retirement windows.
+ * (relay-protocol 13): an identity that is inconsistent or not filed under its own key id is refused, and so
+ * is a known id with different key bytes; an unknown id whose chain leads to a known one is pinned beside it,
+ * which is served until min(retiringUntil, now + 7 days); a broken or too long chain refuses the site; any
+ * other unknown id is pinned as a new site. A known site that is not named is no longer served, but for open
+ * retirement windows.
  *
  * Returns 0 or LESSOR_E_NOMEM.
  */
@@ -79,8 +81,8 @@ struct agent_view {
 };
 
 /*
- * Whether to run a claimed job, and with which service (relay-protocol 7). That the grant id was not used before
- * is the grant log's to say.
+ * Whether to run a claimed job, and with which service (relay-protocol 7). That the grant id was not used
+ * before is the grant log's to say.
  *
  * ret_service  index of the service, on success
  * ret_reason   why not, for people, with LESSOR_E_REFUSED; static

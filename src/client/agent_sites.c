@@ -22,7 +22,8 @@ const struct known_site *known_site_find(const struct known_site *sites, size_t 
 
 static bool same_identity(const struct lessor_public_identity *a, const struct lessor_public_identity *b)
 {
-        return lessor_slice_equal(a->identity, b->identity) && lessor_slice_equal(a->encryption, b->encryption) &&
+        return lessor_slice_equal(a->identity, b->identity) &&
+               lessor_slice_equal(a->encryption, b->encryption) &&
                lessor_slice_equal(a->encryption_sig, b->encryption_sig);
 }
 
@@ -153,12 +154,14 @@ static int apply_one(struct site_changes *changes, const struct pinned_site *sit
 }
 
 /* Tells what is served no more, and what is again. */
-static void compare(struct site_changes *changes, const struct known_site *before, size_t n_before, int64_t now_ms)
+static void compare(struct site_changes *changes, const struct known_site *before, size_t n_before,
+                    int64_t now_ms)
 {
         for (size_t i = 0; i < n_before; i++) {
                 const struct known_site *after = &changes->sites[i]; /* sites are only ever added behind */
 
-                if (before[i].served != after->served || before[i].retiring_until_ms != after->retiring_until_ms)
+                if (before[i].served != after->served ||
+                    before[i].retiring_until_ms != after->retiring_until_ms)
                         changes->changed = true;
                 if (known_site_is_served(&before[i], now_ms) && !known_site_is_served(after, now_ms))
                         note(changes, (struct site_note){.type = SITE_WITHDRAWN, .key_id = after->key_id});

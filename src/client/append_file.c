@@ -15,7 +15,8 @@ int append_open(const char *path)
         int r = 0;
 
         if (fd < 0)
-                return errno == EACCES || errno == EPERM || errno == EROFS ? LESSOR_E_PERMISSION : LESSOR_E_IO;
+                return errno == EACCES || errno == EPERM || errno == EROFS ? LESSOR_E_PERMISSION
+                                                                           : LESSOR_E_IO;
         if (fstat(fd, &st) < 0)
                 r = LESSOR_E_IO;
         else if (!S_ISREG(st.st_mode))

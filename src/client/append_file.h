@@ -5,8 +5,8 @@
 #include "lessor/slice.h"
 
 /*
- * Opens a file to append to, made with mode 0600. Returns a descriptor; LESSOR_E_PERMISSION (also: it is open to
- * others); LESSOR_E_INVALID (no regular file); LESSOR_E_IO.
+ * Opens a file to append to, made with mode 0600. Returns a descriptor; LESSOR_E_PERMISSION (also: it is open
+ * to others); LESSOR_E_INVALID (no regular file); LESSOR_E_IO.
  */
 int append_open(const char *path);
 

@@ -14,7 +14,7 @@ struct ask {
         struct lessor_slice payload; /* secret: in a block of its own, wiped */
         char *payload_block;
         bool enqueued;
-        int64_t due_ms;   /* monotonic: when to enqueue, or to ask again whether the relay still has it */
+        int64_t due_ms;    /* monotonic: when to enqueue, or to ask again whether the relay still has it */
         unsigned troubles; /* failed enqueues in a row */
         struct lessor_slice lease_id; /* under which it was sealed last; absent: never */
         struct lessor_slice *devices; /* key ids that it was sealed to */

@@ -28,8 +28,8 @@ int backend_canceled(struct lessor_outcome *outcome)
         return 0;
 }
 
-static int echo_run(struct lessor_backend *backend, const struct lessor_prompt *prompt, struct lessor_stop *stop,
-                    struct lessor_arena *arena, struct lessor_outcome *ret_outcome)
+static int echo_run(struct lessor_backend *backend, const struct lessor_prompt *prompt,
+                    struct lessor_stop *stop, struct lessor_arena *arena, struct lessor_outcome *ret_outcome)
 {
         struct lessor_slice said = prompt->prompt;
 

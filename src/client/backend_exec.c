@@ -68,8 +68,8 @@ static int move_up(int fd)
 }
 
 /*
- * The payload as a file in memory: the program can read it at leisure, and nobody waits for it to do so, as with a
- * pipe that it never reads.
+ * The payload as a file in memory: the program can read it at leisure, and nobody waits for it to do so, as
+ * with a pipe that it never reads.
  */
 static int payload_file(struct lessor_slice text)
 {
@@ -323,8 +323,8 @@ static int exited(const struct child *c, struct lessor_arena *arena, struct buf 
                              c->status.si_code == CLD_EXITED && c->status.si_status == EXIT_TRY_LATER);
 }
 
-static int exec_run(struct lessor_backend *backend, const struct lessor_prompt *prompt, struct lessor_stop *stop,
-                    struct lessor_arena *arena, struct lessor_outcome *ret_outcome)
+static int exec_run(struct lessor_backend *backend, const struct lessor_prompt *prompt,
+                    struct lessor_stop *stop, struct lessor_arena *arena, struct lessor_outcome *ret_outcome)
 {
         struct exec_backend *b = container_of(backend, struct exec_backend, backend);
         struct child child = {.pidfd = -1, .stdout_fd = -1};
@@ -446,7 +446,8 @@ static int exec_set_up(struct exec_backend *b, const struct lessor_exec_options 
         if (tmp == NULL || tmp[0] != '/')
                 tmp = "/tmp";
         b->timeout_ms = options->timeout_ms > 0 ? options->timeout_ms : BACKEND_TIMEOUT_DEFAULT_MS;
-        b->max_output_bytes = options->max_output_bytes > 0 ? options->max_output_bytes : OUTPUT_DEFAULT_BYTES;
+        b->max_output_bytes =
+                options->max_output_bytes > 0 ? options->max_output_bytes : OUTPUT_DEFAULT_BYTES;
         r = find_program(options->argv[0], path, &b->program);
         if (r == 0)
                 r = copy_argv(options->argv, &b->argv);

@@ -94,12 +94,9 @@ static enum lessor_stop_reason stop_of(struct lessor_slice word)
                 enum lessor_stop_reason reason;
         } words[] = {
                 /* "stop" is also what is said of a stop sequence, but we never send one. */
-                {"stop", LESSOR_STOPPED_END},
-                {"eos", LESSOR_STOPPED_END},
-                {"end_turn", LESSOR_STOPPED_END},
-                {"length", LESSOR_STOPPED_LENGTH},
-                {"max_tokens", LESSOR_STOPPED_LENGTH},
-                {"stop_sequence", LESSOR_STOPPED_SEQUENCE},
+                {"stop", LESSOR_STOPPED_END},          {"eos", LESSOR_STOPPED_END},
+                {"end_turn", LESSOR_STOPPED_END},      {"length", LESSOR_STOPPED_LENGTH},
+                {"max_tokens", LESSOR_STOPPED_LENGTH}, {"stop_sequence", LESSOR_STOPPED_SEQUENCE},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(words); i++)
@@ -110,12 +107,15 @@ static enum lessor_stop_reason stop_of(struct lessor_slice word)
 
 static int bad_answer(struct lessor_outcome *outcome)
 {
-        return backend_error(outcome, "backend-answer", "the model server's answer is no chat completion", true);
+        return backend_error(outcome, "backend-answer", "the model server's answer is no chat completion",
+                             true);
 }
 
-static int read_answer(struct lessor_slice body, struct lessor_arena *arena, struct lessor_outcome *ret_outcome)
+static int read_answer(struct lessor_slice body, struct lessor_arena *arena,
+                       struct lessor_outcome *ret_outcome)
 {
-        struct lessor_outcome outcome = {.disposition = LESSOR_DISPOSITION_OK, .stop = LESSOR_STOPPED_UNKNOWN};
+        struct lessor_outcome outcome = {.disposition = LESSOR_DISPOSITION_OK,
+                                         .stop = LESSOR_STOPPED_UNKNOWN};
         json_t *value, *choice, *content, *reason, *model;
         int r = json_read(body, arena, &value);
 
@@ -141,8 +141,8 @@ static int read_answer(struct lessor_slice body, struct lessor_arena *arena, str
 }
 
 /*
- * What the server wrote beside its status stays here: it would travel to the site, and some servers repeat the API
- * key or the prompt in it.
+ * What the server wrote beside its status stays here: it would travel to the site, and some servers repeat
+ * the API key or the prompt in it.
  */
 static int bad_status(long status, struct lessor_arena *arena, struct lessor_outcome *ret_outcome)
 {
@@ -152,10 +152,12 @@ static int bad_status(long status, struct lessor_arena *arena, struct lessor_out
         int r;
 
         if (status == 401 || status == 403)
-                return backend_error(ret_outcome, "backend-auth", "the model server did not accept our key", false);
+                return backend_error(ret_outcome, "backend-auth", "the model server did not accept our key",
+                                     false);
         if (status >= 300 && status < 400)
                 return backend_error(ret_outcome, "backend-redirect",
-                                     "the model server answered with a redirect, which is not followed", false);
+                                     "the model server answered with a redirect, which is not followed",
+                                     false);
         buf_init(&text);
         buf_printf(&text, "the model server answered with HTTP status %ld", status);
         r = buf_failed(&text);
@@ -181,7 +183,8 @@ static int judge(const struct http_transfer *transfer, int error, struct lessor_
                 return backend_error(ret_outcome, "backend-forbidden",
                                      "the model server's address is link-local or a metadata service", false);
         case LESSOR_E_TOO_LARGE:
-                return backend_error(ret_outcome, "backend-output", "the model server's answer is too large", false);
+                return backend_error(ret_outcome, "backend-output", "the model server's answer is too large",
+                                     false);
         default:
                 return backend_error(ret_outcome, "backend-unreachable",
                                      "the model server cannot be reached or took too long", true);
@@ -193,10 +196,12 @@ static int judge(const struct http_transfer *transfer, int error, struct lessor_
 }
 
 static int openai_run(struct lessor_backend *backend, const struct lessor_prompt *prompt,
-                      struct lessor_stop *stop, struct lessor_arena *arena, struct lessor_outcome *ret_outcome)
+                      struct lessor_stop *stop, struct lessor_arena *arena,
+                      struct lessor_outcome *ret_outcome)
 {
         struct openai_backend *b = container_of(backend, struct openai_backend, backend);
-        const char *headers[] = {"content-type: application/json", "accept: application/json", b->authorization};
+        const char *headers[] = {"content-type: application/json", "accept: application/json",
+                                 b->authorization};
         struct http_request request = {
                 .method = "POST",
                 .url = b->url,
@@ -315,7 +320,8 @@ static int set_url(struct openai_backend *b, const char *base_url)
         return r;
 }
 
-int lessor_backend_openai_new(const struct lessor_openai_options *options, struct lessor_backend **ret_backend)
+int lessor_backend_openai_new(const struct lessor_openai_options *options,
+                              struct lessor_backend **ret_backend)
 {
         struct openai_backend *b;
         int r;
@@ -328,7 +334,8 @@ int lessor_backend_openai_new(const struct lessor_openai_options *options, struc
         b->backend.ops = &openai_ops;
         pthread_mutex_init(&b->mutex, NULL);
         b->timeout_ms = options->timeout_ms > 0 ? options->timeout_ms : BACKEND_TIMEOUT_DEFAULT_MS;
-        b->max_answer_bytes = options->max_answer_bytes > 0 ? options->max_answer_bytes : ANSWER_DEFAULT_BYTES;
+        b->max_answer_bytes =
+                options->max_answer_bytes > 0 ? options->max_answer_bytes : ANSWER_DEFAULT_BYTES;
         r = set_url(b, options->base_url);
         if (r == 0)
                 r = copy_text(options->model, &b->model);

@@ -37,11 +37,13 @@ static const struct message_field document_fields[] = {
         FIELD_TEXT1(struct document, state.relay_url, "relayUrl"),
         FIELD_TEXT1(struct document, state.runner_id, "runnerId"),
         FIELD_TEXT1(struct document, state.owner, "owner"),
-        FIELD_TEXT1(struct document, state.control_plane_public, "controlPlanePublic", .flags = MESSAGE_OPTIONAL),
+        FIELD_TEXT1(struct document, state.control_plane_public, "controlPlanePublic",
+                    .flags = MESSAGE_OPTIONAL),
         FIELD_MAP(struct document, state.sites, state.n_sites, "sites", struct known_site, key_id,
                   &known_site_item),
 };
-static const struct message_table document_table = MESSAGE_TABLE("DeviceState", struct document, document_fields);
+static const struct message_table document_table =
+        MESSAGE_TABLE("DeviceState", struct document, document_fields);
 
 static const char *problem_text(struct lessor_arena *arena, const char *path, const char *what)
 {

@@ -27,8 +27,8 @@ struct device_state {
  *
  * ret_problem  may be NULL; on failure a sentence, in the arena, or NULL
  *
- * Returns 0; LESSOR_E_NOT_FOUND; LESSOR_E_PERMISSION (also: open to others); LESSOR_E_MALFORMED; LESSOR_E_NEWER;
- * LESSOR_E_IO; LESSOR_E_TOO_LARGE; LESSOR_E_NOMEM.
+ * Returns 0; LESSOR_E_NOT_FOUND; LESSOR_E_PERMISSION (also: open to others); LESSOR_E_MALFORMED;
+ * LESSOR_E_NEWER; LESSOR_E_IO; LESSOR_E_TOO_LARGE; LESSOR_E_NOMEM.
  */
 int device_state_load(const char *path, struct lessor_arena *arena, struct device_state *ret_state,
                       const char **ret_problem);

@@ -7,16 +7,17 @@
 #include "lessor/slice.h"
 
 /*
- * The grant ids that this device has used, kept on disk until they lapse, so that none is used twice, whatever
- * happens in between (relay-protocol 7). One JSON object a line, `{"grantId":...,"until":epoch ms}`. Thread-safe.
+ * The grant ids that this device has used, kept on disk until they lapse, so that none is used twice,
+ * whatever happens in between (relay-protocol 7). One JSON object a line, `{"grantId":...,"until":epoch ms}`.
+ * Thread-safe.
  */
 struct grant_log;
 
 /*
  * Reads what is there, forgets what has lapsed, and rewrites the file.
  *
- * Returns 0; LESSOR_E_CORRUPT (a line that is none, other than an unfinished last one: then nothing here can be
- * trusted); LESSOR_E_PERMISSION (also: open to others); LESSOR_E_IO; LESSOR_E_TOO_LARGE; LESSOR_E_NOMEM.
+ * Returns 0; LESSOR_E_CORRUPT (a line that is none, other than an unfinished last one: then nothing here can
+ * be trusted); LESSOR_E_PERMISSION (also: open to others); LESSOR_E_IO; LESSOR_E_TOO_LARGE; LESSOR_E_NOMEM.
  */
 int grant_log_open(const char *path, int64_t now_ms, struct grant_log **ret_log);
 struct grant_log *grant_log_close(struct grant_log *log);

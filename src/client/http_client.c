@@ -11,9 +11,9 @@
 #include "base/clock.h"
 #include "client/address_guard.h"
 
-#define CONNECT_TIMEOUT_MS   10000L
-#define RETRY_AFTER_LONGEST  3600
-#define IDLE_HANDLES_KEPT    4
+#define CONNECT_TIMEOUT_MS  10000L
+#define RETRY_AFTER_LONGEST 3600
+#define IDLE_HANDLES_KEPT   4
 
 struct http_client {
         CURLM *multi;
@@ -141,10 +141,10 @@ static CURLcode set_policy(struct http_transfer *t)
         CURL *easy = t->easy;
         CURLcode r = CURLE_OK;
 
-#define SET(option, value)                                                                                   \
-        do {                                                                                                 \
-                if (r == CURLE_OK)                                                                           \
-                        r = curl_easy_setopt(easy, option, value);                                           \
+#define SET(option, value)                                         \
+        do {                                                       \
+                if (r == CURLE_OK)                                 \
+                        r = curl_easy_setopt(easy, option, value); \
         } while (0)
         SET(CURLOPT_NOSIGNAL, 1L);
         SET(CURLOPT_PROTOCOLS_STR, "http,https");
@@ -318,7 +318,8 @@ int http_client_wait(struct http_client *client, struct lessor_stop *stop, int64
                         return LESSOR_E_TIMEOUT;
                 if (left_ms > 60000)
                         left_ms = 60000;
-                if (curl_multi_poll(client->multi, &extra, stop == NULL ? 0 : 1, (int)left_ms, NULL) != CURLM_OK)
+                if (curl_multi_poll(client->multi, &extra, stop == NULL ? 0 : 1, (int)left_ms, NULL) !=
+                    CURLM_OK)
                         return LESSOR_E_NOMEM;
         }
 }

@@ -13,8 +13,8 @@
 /*
  * HTTP(S) requests over kept-alive connections, several at once, on one thread.
  *
- * Certificates are verified, redirects are not followed, the environment's proxies are not used unless asked for,
- * and an answer has a size limit. One thread at a time.
+ * Certificates are verified, redirects are not followed, the environment's proxies are not used unless asked
+ * for, and an answer has a size limit. One thread at a time.
  */
 struct http_client;
 struct http_transfer;
@@ -22,7 +22,7 @@ struct http_transfer;
 struct http_client_options {
         const char *ca_file; /* PEM; NULL: the system's */
         const char *proxy;   /* NULL: none; "env": what the environment says; else a URL */
-        bool guarded;        /* refuse link-local and metadata addresses (address_guard.h); then never by proxy */
+        bool guarded; /* refuse link-local and metadata addresses (address_guard.h); then never by proxy */
 };
 
 struct http_request {
@@ -30,9 +30,9 @@ struct http_request {
         const char *url;            /* absolute, http or https */
         const char *const *headers; /* "name: value" */
         size_t n_headers;
-        struct lessor_slice body;   /* copied; absent: none */
+        struct lessor_slice body; /* copied; absent: none */
         size_t max_answer_bytes;
-        int64_t timeout_ms;         /* for the whole exchange */
+        int64_t timeout_ms; /* for the whole exchange */
 };
 
 /* Copies the options. Returns 0, LESSOR_E_INVALID (proxy) or LESSOR_E_NOMEM. */
@@ -56,9 +56,9 @@ int http_client_wait(struct http_client *client, struct lessor_stop *stop, int64
 bool http_transfer_done(const struct http_transfer *transfer);
 
 /*
- * How a transfer that is done went: 0 (there is an answer, of whatever status); LESSOR_E_LATER (no connection, a
- * broken one, or no time left); LESSOR_E_PERMISSION (a guarded client would have connected to a forbidden
- * address); LESSOR_E_TOO_LARGE (the answer); LESSOR_E_NOMEM.
+ * How a transfer that is done went: 0 (there is an answer, of whatever status); LESSOR_E_LATER (no
+ * connection, a broken one, or no time left); LESSOR_E_PERMISSION (a guarded client would have connected to a
+ * forbidden address); LESSOR_E_TOO_LARGE (the answer); LESSOR_E_NOMEM.
  */
 int http_transfer_error(const struct http_transfer *transfer);
 

@@ -28,7 +28,8 @@ struct ingress_entry {
         struct lessor_slice payload; /* JSON, well formed */
 };
 
-/* Appends an entry; when it returns 0 the kernel has it, and the job may run. Returns 0, LESSOR_E_IO or _NOMEM. */
+/* Appends an entry; when it returns 0 the kernel has it, and the job may run. Returns 0, LESSOR_E_IO or
+ * _NOMEM. */
 int ingress_log_append(struct ingress_log *log, const struct ingress_entry *entry);
 
 #endif

@@ -10,6 +10,14 @@
 
 #define HEADERS_MAX 5
 
+bool relay_id_is_sendable(struct lessor_slice id)
+{
+        for (size_t i = 0; i < id.n; i++)
+                if (id.p[i] <= ' ' || id.p[i] > '~')
+                        return false;
+        return id.n > 0;
+}
+
 void relay_failure_init(struct relay_failure *failure)
 {
         memset(failure, 0, sizeof(*failure));
@@ -47,7 +55,8 @@ int relay_fail(struct relay_failure *failure, int code, const char *message)
 {
         failure->code = code;
         buf_clear(&failure->message);
-        buf_text(&failure->message, message == NULL || message[0] == '\0' ? lessor_error_text(code) : message);
+        buf_text(&failure->message,
+                 message == NULL || message[0] == '\0' ? lessor_error_text(code) : message);
         return code;
 }
 
@@ -142,7 +151,8 @@ int relay_answer_read(const struct relay_caller *caller, const struct http_trans
 }
 
 /* Appends "name: value" and a NUL, and remembers where it starts. */
-static void put_header(struct buf *out, size_t *starts, size_t *n, const char *name, struct lessor_slice value)
+static void put_header(struct buf *out, size_t *starts, size_t *n, const char *name,
+                       struct lessor_slice value)
 {
         starts[(*n)++] = out->n;
         buf_text(out, name);
@@ -195,7 +205,8 @@ static int start(const struct relay_caller *caller, const char *method, const ch
         buf_init(&text);
         put_header(&text, starts, &request.n_headers, "accept", LESSOR_SLICE("application/json"));
         if (body.p != NULL)
-                put_header(&text, starts, &request.n_headers, "content-type", LESSOR_SLICE("application/json"));
+                put_header(&text, starts, &request.n_headers, "content-type",
+                           LESSOR_SLICE("application/json"));
         if (caller->key != NULL)
                 r = put_signature(caller, endpoint, body, &text, starts, &request.n_headers);
         if (r == 0)
@@ -216,9 +227,10 @@ static int put_url(const struct relay_caller *caller, const char *endpoint, stru
         return buf_failed(out);
 }
 
-int relay_post(const struct relay_caller *caller, const char *endpoint, const struct message_table *request_table,
-               const void *request, const struct message_table *answer_table, struct lessor_arena *arena,
-               void *ret_answer, struct relay_failure *failure)
+int relay_post(const struct relay_caller *caller, const char *endpoint,
+               const struct message_table *request_table, const void *request,
+               const struct message_table *answer_table, struct lessor_arena *arena, void *ret_answer,
+               struct relay_failure *failure)
 {
         _cleanup_(http_transfer_freep) struct http_transfer *transfer = NULL;
         _cleanup_(buf_done) struct buf url;
@@ -280,6 +292,6 @@ int relay_get_start(const struct relay_caller *caller, const char *endpoint, int
         r = buf_failed(&url);
         if (r < 0)
                 return r;
-        return start(caller, "GET", url.p, endpoint, (struct lessor_slice){NULL, 0}, caller->timeout_ms + wait_ms,
-                     LIMIT_RESULTS_READ, ret_transfer);
+        return start(caller, "GET", url.p, endpoint, (struct lessor_slice){NULL, 0},
+                     caller->timeout_ms + wait_ms, LIMIT_RESULTS_READ, ret_transfer);
 }

@@ -27,14 +27,17 @@ struct relay_caller {
         int64_t timeout_ms;            /* for one call, not counting `wait_ms` */
 };
 
+/* Ids travel in a header: anything but printable ASCII without spaces would not arrive as it is. Pure. */
+bool relay_id_is_sendable(struct lessor_slice id);
+
 /* Why a call failed. */
 struct relay_failure {
-        int code;                /* what the call returned */
-        long status;             /* HTTP; 0: there was no answer */
-        struct buf error;        /* the relay's error code; empty: none */
-        struct buf message;      /* for people; never empty after a failure unless memory was short */
-        int64_t retry_after_ms;  /* 0: the relay did not say */
-        int64_t server_time_ms;  /* of a clock-skew answer; 0: none */
+        int code;               /* what the call returned */
+        long status;            /* HTTP; 0: there was no answer */
+        struct buf error;       /* the relay's error code; empty: none */
+        struct buf message;     /* for people; never empty after a failure unless memory was short */
+        int64_t retry_after_ms; /* 0: the relay did not say */
+        int64_t server_time_ms; /* of a clock-skew answer; 0: none */
 };
 
 void relay_failure_init(struct relay_failure *failure);
@@ -52,9 +55,9 @@ int relay_fail(struct relay_failure *failure, int code, const char *message);
  *
  * error  the error code in the body; absent: none was found
  *
- * Returns LESSOR_E_LATER (ask again), LESSOR_E_PERMISSION (revoked: stop), LESSOR_E_TOO_LATE (abandon the job),
- * LESSOR_E_NOT_READY (a device's 409: ask again soon), LESSOR_E_NEWER (the version is not served: tell the
- * owner), LESSOR_E_STALE (the clocks differ), LESSOR_E_NOT_FOUND (404) or LESSOR_E_REFUSED (never).
+ * Returns LESSOR_E_LATER (ask again), LESSOR_E_PERMISSION (revoked: stop), LESSOR_E_TOO_LATE (abandon the
+ * job), LESSOR_E_NOT_READY (a device's 409: ask again soon), LESSOR_E_NEWER (the version is not served: tell
+ * the owner), LESSOR_E_STALE (the clocks differ), LESSOR_E_NOT_FOUND (404) or LESSOR_E_REFUSED (never).
  */
 int relay_verdict(enum request_plane plane, long status, struct lessor_slice error);
 
@@ -68,9 +71,10 @@ int relay_verdict(enum request_plane plane, long status, struct lessor_slice err
  * Returns 0; what relay_verdict says; LESSOR_E_LATER (no connection); LESSOR_E_PROTOCOL (the answer is none);
  * LESSOR_E_TOO_LARGE; LESSOR_E_CLOSED (stopped); LESSOR_E_NOMEM.
  */
-int relay_post(const struct relay_caller *caller, const char *endpoint, const struct message_table *request_table,
-               const void *request, const struct message_table *answer_table, struct lessor_arena *arena,
-               void *ret_answer, struct relay_failure *failure);
+int relay_post(const struct relay_caller *caller, const char *endpoint,
+               const struct message_table *request_table, const void *request,
+               const struct message_table *answer_table, struct lessor_arena *arena, void *ret_answer,
+               struct relay_failure *failure);
 
 /*
  * Starts a signed GET of the site plane, `pending` or `results`; its HTTP client moves it along.

@@ -28,17 +28,6 @@ static void set_problem(char **ret_problem, const char *text)
                 *ret_problem = text == NULL ? NULL : strdup(text);
 }
 
-/* Ids travel in a header: anything but visible ASCII would not arrive as it is. */
-static bool id_is_sendable(const char *id)
-{
-        if (id == NULL || id[0] == '\0')
-                return false;
-        for (; *id != '\0'; id++)
-                if (*id <= ' ' || *id > '~')
-                        return false;
-        return true;
-}
-
 static int load_keys(struct lessor_site_client *client, const char *path, char **ret_problem)
 {
         _cleanup_(lessor_arena_freep) struct lessor_arena *arena = lessor_arena_new();
@@ -59,7 +48,7 @@ static int set_up(struct lessor_site_client *client, const struct lessor_site_op
         struct http_client_options http = {.ca_file = options->ca_file, .proxy = options->proxy};
         int r;
 
-        if (!id_is_sendable(options->site_id)) {
+        if (!relay_id_is_sendable(lessor_slice_of(options->site_id))) {
                 set_problem(ret_problem, "a site id is printable ASCII without spaces");
                 return LESSOR_E_INVALID;
         }
@@ -68,7 +57,8 @@ static int set_up(struct lessor_site_client *client, const struct lessor_site_op
                 return LESSOR_E_NOMEM;
         r = http_base_url(options->relay_url, &client->base_url, NULL);
         if (r < 0) {
-                set_problem(ret_problem, "the relay's URL must be http or https, without user, query or fragment");
+                set_problem(ret_problem,
+                            "the relay's URL must be http or https, without user, query or fragment");
                 return r;
         }
         r = load_keys(client, options->keys_file, ret_problem);
@@ -197,8 +187,8 @@ int site_seal(struct lessor_site_client *client, const struct lessor_pending *pe
                           &request.envelope.sealed);
         if (r < 0)
                 return relay_fail(&client->failure, r == LESSOR_E_INVALID ? LESSOR_E_BAD_SIGNATURE : r, NULL);
-        return relay_post(&client->caller, "payload", &payload_request_table, &request, &job_state_answer_table,
-                          arena, &answer, &client->failure);
+        return relay_post(&client->caller, "payload", &payload_request_table, &request,
+                          &job_state_answer_table, arena, &answer, &client->failure);
 }
 
 int lessor_site_seal(struct lessor_site_client *client, const struct lessor_pending *pending,
@@ -216,8 +206,8 @@ int lessor_site_cancel(struct lessor_site_client *client, struct lessor_slice jo
 
         if (arena == NULL)
                 return LESSOR_E_NOMEM;
-        r = relay_post(&client->caller, "cancel", &cancel_request_table, &request, &cancel_answer_table, arena,
-                       &answer, &client->failure);
+        r = relay_post(&client->caller, "cancel", &cancel_request_table, &request, &cancel_answer_table,
+                       arena, &answer, &client->failure);
         if (r == 0)
                 *ret_cancelled = answer.cancelled;
         return public_code(r);
@@ -318,7 +308,8 @@ int lessor_site_results(struct lessor_site_client *client, int64_t wait_ms, stru
 }
 
 static int fill_answer(const struct lessor_site_result *result, const struct sealed_outcome *sealed,
-                       const struct key_id *device, struct lessor_arena *arena, struct lessor_answer *ret_answer)
+                       const struct key_id *device, struct lessor_arena *arena,
+                       struct lessor_answer *ret_answer)
 {
         struct lessor_answer answer = {
                 .job_id = result->job_id,

@@ -10,14 +10,14 @@
 #include "crypto/key_id.h"
 
 /*
- * One thread, three kinds of traffic: enqueues and seals, which are short and made one at a time, and two reads that
- * are under way all the while, `pending` and `results`. A relay that knows `wait` holds them; one that does not is
- * polled, quickly while there is something to expect.
+ * One thread, three kinds of traffic: enqueues and seals, which are short and made one at a time, and two
+ * reads that are under way all the while, `pending` and `results`. A relay that knows `wait` holds them; one
+ * that does not is polled, quickly while there is something to expect.
  */
 
 #define DEADLINE_DEFAULT_MS 3600000
 #define REFRESH_MS          60000 /* how long an ask is silent before the relay is asked whether it still has it */
-#define ENQUEUES_A_ROUND    16    /* so that a long queue does not keep devices waiting for their payloads */
+#define ENQUEUES_A_ROUND    16 /* so that a long queue does not keep devices waiting for their payloads */
 #define POLL_FIRST_MS       50
 #define POLL_LONGEST_MS     1000
 #define TROUBLE_FIRST_MS    500
@@ -211,7 +211,8 @@ static void expire(struct lessor_pump *pump)
 }
 
 /* Hands one device its payload. `ret_moved`: something came of it. */
-static int serve(struct lessor_pump *pump, struct ask *ask, const struct lessor_pending *pending, bool *ret_moved)
+static int serve(struct lessor_pump *pump, struct ask *ask, const struct lessor_pending *pending,
+                 bool *ret_moved)
 {
         struct key_id device = {{0}};
         struct lessor_ask_progress progress = {
@@ -338,7 +339,8 @@ static int start_reading(struct lessor_pump *pump, struct reading *reading, int6
                 return 0;
         reading->started_ms = now_ms;
         reading->wait_ms = left_ms < LIMIT_HELD_WAIT_MS ? left_ms : LIMIT_HELD_WAIT_MS;
-        return relay_get_start(&pump->client->caller, reading->endpoint, reading->wait_ms, &reading->transfer);
+        return relay_get_start(&pump->client->caller, reading->endpoint, reading->wait_ms,
+                               &reading->transfer);
 }
 
 /* When to read again: at once after news or a held answer, else later each time. */
