@@ -2,6 +2,7 @@
 #ifndef DIRECTORY_DIRECTORY_H
 #define DIRECTORY_DIRECTORY_H
 
+#include "base/buf.h"
 #include "lessor/arena.h"
 #include "lessor/error.h"
 #include "routing/directory/policy.h"
@@ -33,11 +34,13 @@ struct directory;
  * projections  where to put each new projection; NULL when the projection comes from elsewhere
  * policies     where to put each new policy; NULL when the policy comes from elsewhere
  *
+ * ret_problem  initialised; on failure a sentence for people may be appended
+ *
  * Both cells are borrowed and outlive the directory.
- * Returns 0; LESSOR_E_NEWER (made by a newer version); LESSOR_E_CORRUPT; LESSOR_E_IO; LESSOR_E_PERMISSION.
+ * Returns 0; LESSOR_E_NEWER (made by a newer version); or as sqlite_db_open (sqlite_schema.h).
  */
 int directory_open(const char *path, struct projection_cell *projections, struct policy_cell *policies,
-                   struct directory **ret_directory);
+                   struct directory **ret_directory, struct buf *ret_problem);
 /* Takes NULL, returns NULL. Nobody may be using it. */
 struct directory *directory_free(struct directory *d);
 DEFINE_CLEANUP(struct directory, directory_free)
@@ -48,7 +51,8 @@ struct directory_site {
         struct lessor_slice site_id;
         struct lessor_public_identity site;
         struct lessor_slice key_id;
-        size_t n_succeeds;         /* retired keys */
+        struct lessor_succession_link *succeeds; /* retired keys, oldest first */
+        size_t n_succeeds;
         int64_t retiring_until_ms; /* epoch ms; 0: never rotated, or the window was closed */
         bool declares;             /* it has said which purposes it has */
         struct lessor_slice *purposes;
@@ -96,9 +100,10 @@ int directory_sites(struct directory *d, struct lessor_arena *arena, struct dire
 struct directory_consent {
         struct lessor_slice owner;
         struct lessor_slice site_id;
+        bool given; /* false: all there is about this pair is that its route is revoked */
         bool paused;
-        bool revoked; /* the route is revoked: nothing else about it counts */
-        struct policy_mapping *mappings;
+        bool revoked;                    /* the route is revoked: nothing else about it counts */
+        struct policy_mapping *mappings; /* in the order in which they were made */
         size_t n_mappings;
         int64_t created_ms;
 };
@@ -116,13 +121,13 @@ int directory_consent_add(struct directory *d, struct lessor_slice owner, struct
 /* Pauses or resumes; doing so twice is no error. LESSOR_E_NOT_FOUND. */
 int directory_consent_pause(struct directory *d, struct lessor_slice owner, struct lessor_slice site_id,
                             bool paused);
-/* Forgets the consent with its mappings. LESSOR_E_NOT_FOUND. */
+/* Forgets the consent with its mappings, and a revocation of the pair. LESSOR_E_NOT_FOUND. */
 int directory_consent_remove(struct directory *d, struct lessor_slice owner, struct lessor_slice site_id);
 /* Revokes the route and keeps a record of that; needs no consent. Twice is no error. LESSOR_E_NOT_FOUND (no
  * such site). */
 int directory_route_revoke(struct directory *d, struct lessor_slice owner, struct lessor_slice site_id,
                            int64_t now_ms);
-/* Of one owner, or of all when `owner` is absent; by owner, then site id. */
+/* Of one owner, or of all when `owner` is absent; in the order in which they were given. */
 int directory_consents(struct directory *d, struct lessor_slice owner, struct lessor_arena *arena,
                        struct directory_consent_list *ret_consents);
 
@@ -166,9 +171,9 @@ int directory_device_add(struct directory *d, struct lessor_slice owner,
 /* Its next request is refused, for good. Twice is no error. LESSOR_E_NOT_FOUND. */
 int directory_device_revoke(struct directory *d, struct lessor_slice runner_id);
 /*
- * Forgets the record. A device that was seen before keeps authenticating with what the routing store
- * remembers (relay-protocol 5), so only a revoked one can be removed: LESSOR_E_BUSY otherwise.
- * LESSOR_E_NOT_FOUND.
+ * Takes a device off the list, revoked or not. Its runner id stays revoked for ever, since the routing store
+ * remembers devices that it has seen and would go on taking their requests (relay-protocol 5); its keys may
+ * be approved anew. LESSOR_E_NOT_FOUND.
  */
 int directory_device_remove(struct directory *d, struct lessor_slice runner_id);
 /* In the order of approval. */

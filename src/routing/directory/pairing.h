@@ -30,8 +30,8 @@
 
 struct pairing_table;
 
-/* As directory_open. */
-int pairing_open(const char *path, struct pairing_table **ret_table);
+/* `path`, errors and `ret_problem` as directory_open. */
+int pairing_open(const char *path, struct pairing_table **ret_table, struct buf *ret_problem);
 /* Takes NULL, returns NULL. */
 struct pairing_table *pairing_free(struct pairing_table *t);
 DEFINE_CLEANUP(struct pairing_table, pairing_free)
