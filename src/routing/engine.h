@@ -230,6 +230,12 @@ void engine_event_done(struct engine *e, struct engine_event *event);
  */
 int engine_restore_job(struct engine *e, const struct engine_row *row);
 
+/*
+ * Never gives a new job this seq or a lower one, nor a new presence this order or a lower one (0: no matter): a
+ * store has rows there that the engine has not heard of.
+ */
+void engine_reserve(struct engine *e, uint64_t seq, uint64_t order);
+
 /* `order` as in ENGINE_PRESENCE_PUT; presence->last_seen_ms counts. Returns as engine_restore_job. */
 int engine_restore_presence(struct engine *e, const struct lessor_presence *presence, uint64_t order);
 

@@ -315,3 +315,11 @@ int engine_restore_job(struct engine *e, const struct engine_row *row)
                 e->next_seq = row->seq + 1;
         return 0;
 }
+
+void engine_reserve(struct engine *e, uint64_t seq, uint64_t order)
+{
+        if (seq >= e->next_seq && seq < UINT64_MAX)
+                e->next_seq = seq + 1;
+        if (order >= e->next_presence && order < UINT64_MAX)
+                e->next_presence = order + 1;
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* A collected batch as one transaction. */
+#include <limits.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/macro.h"
+#include "routing/sqlite_internal.h"
+#include "routing/sqlite_schema.h"
+
+/* clang-format off */
+static const char *const write_sql[N_WRITE_KINDS] = {
+        [WRITE_HOLDER] = "REPLACE INTO routing_holder VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+        [WRITE_JOB] = "REPLACE INTO routing_job VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        [WRITE_JOB_GONE] = "DELETE FROM routing_job WHERE seq=?1",
+        [WRITE_STATE] = "REPLACE INTO routing_state VALUES"
+                        "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+        [WRITE_STATE_GONE] = "DELETE FROM routing_state WHERE seq=?1",
+        [WRITE_BAR] = "REPLACE INTO routing_bar VALUES(?1, ?2, ?3)",
+        [WRITE_BARS_GONE] = "DELETE FROM routing_bar WHERE seq=?1",
+        [WRITE_ENVELOPE] = "REPLACE INTO routing_envelope VALUES(?1, ?2, ?3, ?4)",
+        [WRITE_ENVELOPE_GONE] = "DELETE FROM routing_envelope WHERE id=?1",
+        [WRITE_PRESENCE] = "REPLACE INTO routing_presence VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        [WRITE_ASIDE_CANCELLED] = "INSERT INTO routing_state(seq, state, cancelled) VALUES(?1, 'queued', 1)"
+                                  " ON CONFLICT(seq) DO UPDATE SET cancelled=1",
+        [WRITE_CHECK] = "REPLACE INTO routing_meta VALUES('checked_ms', ?2)",
+};
+/* clang-format on */
+
+int batch_prepare(struct sqlite_store *s, struct buf *ret_problem)
+{
+        int code = SQLITE_OK;
+
+        for (size_t i = 0; code == SQLITE_OK && i < N_WRITE_KINDS; i++)
+                code = sqlite3_prepare_v3(s->db, write_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
+                                          &s->statements[i], NULL);
+        if (code == SQLITE_OK)
+                code = sqlite3_prepare_v3(s->db, "BEGIN IMMEDIATE", -1, SQLITE_PREPARE_PERSISTENT, &s->begin,
+                                          NULL);
+        if (code == SQLITE_OK)
+                code = sqlite3_prepare_v3(s->db, "COMMIT", -1, SQLITE_PREPARE_PERSISTENT, &s->commit, NULL);
+        if (code == SQLITE_OK)
+                code = sqlite3_prepare_v3(s->db, "ROLLBACK", -1, SQLITE_PREPARE_PERSISTENT, &s->rollback,
+                                          NULL);
+        return code == SQLITE_OK ? 0 : sqlite_db_problem(s->db, code, s->path, ret_problem);
+}
+
+void batch_finalize(struct sqlite_store *s)
+{
+        for (size_t i = 0; i < N_WRITE_KINDS; i++)
+                (void)sqlite3_finalize(s->statements[i]);
+        (void)sqlite3_finalize(s->begin);
+        (void)sqlite3_finalize(s->commit);
+        (void)sqlite3_finalize(s->rollback);
+}
+
+/*
+ * The binders' answers are not looked at one by one: all they can say is that a text is larger than SQLite's
+ * limit of 1 GB or that memory is short, and the count of what was bound tells in the end.
+ */
+struct binder {
+        sqlite3_stmt *stmt;
+        int at;
+        int code;
+};
+
+static void bind_text(struct binder *b, struct lessor_slice text)
+{
+        int code = text.p == NULL
+                           ? sqlite3_bind_null(b->stmt, b->at)
+                           : sqlite3_bind_text64(b->stmt, b->at, text.p, text.n, SQLITE_STATIC, SQLITE_UTF8);
+
+        b->at++;
+        if (code != SQLITE_OK)
+                b->code = code;
+}
+
+static void bind_word(struct binder *b, const char *word)
+{
+        bind_text(b, lessor_slice_of(word));
+}
+
+static void bind_int(struct binder *b, int64_t value)
+{
+        int code = sqlite3_bind_int64(b->stmt, b->at++, value);
+
+        if (code != SQLITE_OK)
+                b->code = code;
+}
+
+/* Ids start at 1: 0 is none, and NULL in the row. */
+static void bind_id(struct binder *b, uint64_t id)
+{
+        if (id == 0)
+                bind_text(b, (struct lessor_slice){NULL, 0});
+        else
+                bind_int(b, (int64_t)id);
+}
+
+static void bind_job(struct binder *b, const struct write *w)
+{
+        const struct lessor_stub *stub = &w->job.stub;
+
+        bind_text(b, w->job.site_id);
+        bind_text(b, stub->id);
+        bind_word(b, row_kind[stub->kind]);
+        bind_text(b, stub->owner);
+        bind_text(b, stub->site);
+        bind_word(b, row_audience[stub->audience]);
+        bind_text(b, stub->purpose);
+        bind_word(b, row_size_class[stub->size_class]);
+        bind_int(b, stub->streaming);
+        bind_int(b, stub->deadline_ms);
+        bind_int(b, w->job.enqueued_ms);
+}
+
+static void bind_state(struct binder *b, const struct write *w)
+{
+        bind_word(b, row_state[w->state.state]);
+        bind_id(b, w->state.holder);
+        bind_text(b, w->state.lease_id);
+        bind_int(b, w->state.lease_expires_ms);
+        bind_int(b, w->state.awaiting_until_ms);
+        bind_int(b, w->state.seal_attempts);
+        bind_text(b, w->state.reoffer_to);
+        bind_int(b, w->state.cancelled);
+        bind_int(b, w->state.sealed);
+        bind_id(b, w->state.payload);
+        bind_id(b, w->state.payload_bytes);
+        bind_id(b, w->state.result);
+        bind_id(b, w->state.result_bytes);
+        bind_word(b, w->state.has_result ? row_disposition[w->state.disposition] : NULL);
+}
+
+static void bind_who(struct binder *b, const struct lessor_presence *who)
+{
+        bind_text(b, who->runner_id);
+        bind_text(b, who->owner);
+        bind_text(b, who->device.identity);
+        bind_text(b, who->device.encryption);
+        bind_text(b, who->device.encryption_sig);
+}
+
+static void bind_envelope(struct binder *b, const struct write *w)
+{
+        const struct held *h = w->envelope.held;
+
+        bind_int(b, (int64_t)h->seq);
+        bind_word(b, w->envelope.is_result ? "result" : "payload");
+        bind_text(b, (struct lessor_slice){h->bytes, h->n});
+}
+
+static void bind_rest(struct binder *b, const struct write *w)
+{
+        switch (w->kind) {
+        case WRITE_HOLDER:
+                bind_who(b, &w->presence);
+                return;
+        case WRITE_JOB:
+                bind_job(b, w);
+                return;
+        case WRITE_STATE:
+                bind_state(b, w);
+                return;
+        case WRITE_BAR:
+                bind_text(b, w->bar.runner_id);
+                if (w->bar.until_ms == ENGINE_BAR_FOREVER)
+                        bind_text(b, (struct lessor_slice){NULL, 0});
+                else
+                        bind_int(b, w->bar.until_ms);
+                return;
+        case WRITE_ENVELOPE:
+                bind_envelope(b, w);
+                return;
+        case WRITE_PRESENCE:
+                bind_who(b, &w->presence);
+                bind_int(b, w->presence.last_seen_ms);
+                bind_text(b, w->presence.capabilities);
+                bind_text(b, w->presence.withheld);
+                return;
+        case WRITE_CHECK:
+                bind_int(b, w->check_ms);
+                return;
+        default:
+                return; /* the key alone */
+        }
+}
+
+static int run(sqlite3_stmt *stmt)
+{
+        int code = sqlite3_step(stmt);
+
+        (void)sqlite3_reset(stmt);
+        return code == SQLITE_DONE || code == SQLITE_ROW ? SQLITE_OK : code;
+}
+
+static int run_write(struct sqlite_store *s, const struct write *w)
+{
+        struct binder b = {.stmt = s->statements[w->kind], .at = 1, .code = SQLITE_OK};
+        int code;
+
+        bind_int(&b, (int64_t)w->seq);
+        bind_rest(&b, w);
+        code = b.code == SQLITE_OK ? run(b.stmt) : b.code;
+        /* What was bound lives in the batch, which will be gone before this statement is bound again. */
+        if (w->kind == WRITE_ENVELOPE)
+                (void)sqlite3_clear_bindings(b.stmt);
+        return code;
+}
+
+int batch_write(struct sqlite_store *s)
+{
+        int code = run(s->begin);
+
+        for (const struct write *w = s->batch.writes; code == SQLITE_OK && w != NULL; w = w->next)
+                code = run_write(s, w);
+        if (code == SQLITE_OK)
+                code = run(s->commit);
+        if (code == SQLITE_OK)
+                return 0;
+        /* Once for each time of trouble: it is tried again and again. */
+        if (!s->failing)
+                log_error("routing-write-failed", LOG_CSTR("path", s->path),
+                          LOG_CSTR("why", sqlite3_errmsg(s->db)), LOG_INT("code", code));
+        /* Some failures have rolled back by themselves. */
+        if (sqlite3_get_autocommit(s->db) == 0)
+                (void)run(s->rollback);
+        return sqlite_db_error(code);
+}
