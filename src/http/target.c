@@ -88,7 +88,8 @@ void route_slot_init(struct route_slot *slot, const struct http_route *route, un
         size_t n = strlen(route->path);
         bool prefix = n > 0 && route->path[n - 1] == '*';
 
-        *slot = (struct route_slot){.route = route, .path_len = prefix ? n - 1 : n, .prefix = prefix, .counter = counter};
+        *slot = (struct route_slot){
+                .route = route, .path_len = prefix ? n - 1 : n, .prefix = prefix, .counter = counter};
 }
 
 struct route_slot *route_find(const struct listener *l, struct lessor_slice method, struct lessor_slice path)
