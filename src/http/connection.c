@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include <poll.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "http/internal.h"
@@ -61,7 +61,6 @@ static struct connection *connection_begin(struct http_server *server, struct MH
         c->request = NULL;
         atomic_store(&c->busy, false);
         atomic_store(&c->read_closed, false);
-        atomic_store(&c->left, false);
         atomic_store(&c->overdue, false);
         atomic_store(&c->sending, false);
         atomic_store(&c->suspension, SUSPENSION_NONE);
@@ -73,10 +72,8 @@ static struct connection *connection_begin(struct http_server *server, struct MH
         if (c->next != NULL)
                 c->next->prev = c;
         server->live = c;
-        c->live = true;
         server->n_live++;
         pthread_mutex_unlock(&server->lock);
-        keeper_follow(server->keeper, c);
         return c;
 }
 
@@ -90,7 +87,6 @@ static void connection_end(struct http_server *server, struct connection *c)
                 c->prev->next = c->next;
         else
                 server->live = c->next;
-        c->live = false;
         server->n_live--;
         connection_retire(server, c);
         if (server->n_live == 0)
@@ -140,25 +136,6 @@ int64_t connections_cut_overdue(struct http_server *server, int64_t now_ms)
         }
         pthread_mutex_unlock(&server->lock);
         return next_ms;
-}
-
-/*
- * MHD reads until a read is short and then waits for the next edge, so an end that came together with the
- * last bytes goes unnoticed. Closing the reading side ourselves makes that edge.
- */
-void connection_left(struct http_server *server, struct connection *c)
-{
-        struct pollfd fd = {.events = POLLRDHUP};
-
-        pthread_mutex_lock(&server->lock);
-        if (c->live)
-                fd.fd = c->fd;
-        if (c->live && !atomic_load(&c->read_closed) && poll(&fd, 1, 0) > 0) {
-                atomic_store(&c->left, true);
-                connection_wake(c, SUSPENSION_GONE);
-                shutdown(c->fd, SHUT_RD);
-        }
-        pthread_mutex_unlock(&server->lock);
 }
 
 void connections_drain(struct http_server *server, bool abort)

@@ -73,7 +73,6 @@ struct connection {
         enum keeper_event event;
         struct connection *next; /* live list, or free list; under server->lock */
         struct connection *prev;
-        bool live; /* in the live list; under server->lock */
         struct listener *listener;
         struct MHD_Connection *mhd;
         int fd;
@@ -86,7 +85,6 @@ struct connection {
         bool counted;             /* in the table of addresses */
         _Atomic bool busy;        /* has a request */
         _Atomic bool read_closed; /* we have shut its reading side ourselves */
-        _Atomic bool left;        /* the peer has closed its side, as the keeper saw */
         _Atomic bool overdue;     /* cut off for being slow */
         _Atomic bool sending;     /* an answer is on its way: being overdue closes both sides */
         _Atomic int64_t due_ms;   /* clock_monotonic_ms() at which it is overdue; 0: never */
@@ -96,6 +94,7 @@ struct connection {
         /* of the keeper, under its lock */
         size_t heap_at; /* index + 1; 0: not in the heap */
         int64_t wake_ms;
+        bool watched;
         struct tls_identity *identity; /* reference, from the handshake on */
 };
 
@@ -246,8 +245,6 @@ void connection_notify(void *server, struct MHD_Connection *mhd, void **socket_c
                        enum MHD_ConnectionNotificationCode code);
 /* Cuts off what is overdue. Returns when to look again, clock_monotonic_ms(). */
 int64_t connections_cut_overdue(struct http_server *server, int64_t now_ms);
-/* The peer of what may be this connection has closed its side. */
-void connection_left(struct http_server *server, struct connection *c);
 /* For a drain: wakes the waiting, closes the idle; with `abort` cuts off everything. */
 void connections_drain(struct http_server *server, bool abort);
 /* Hangs a due time on the connection. */
@@ -285,7 +282,6 @@ void answer_raw(struct request *r, unsigned status, const char *why);
 /* ---- target.c */
 /* Takes the request target apart: path, query, host. Returns 0 or the status with which to refuse it. */
 unsigned target_read(struct request *r);
-void route_slot_init(struct route_slot *slot, const struct http_route *route, unsigned counter);
 /* The route for method and path, or NULL. */
 struct route_slot *route_find(const struct listener *listener, struct lessor_slice method,
                               struct lessor_slice path);
@@ -319,10 +315,9 @@ int keeper_start(struct keeper *k);
 /* Closes the listeners on the keeper's thread and returns when that is done. */
 void keeper_stop_listening(struct keeper *k);
 struct keeper *keeper_free(struct keeper *k);
-/* Has connection_left() called when the peer closes. */
-void keeper_follow(struct keeper *k, struct connection *c);
-/* Has connection_wake(SUSPENSION_TIME) called after `wait_ms`, unless keeper_forget() comes before. */
-void keeper_time(struct keeper *k, struct connection *c, int64_t wait_ms);
+/* Has connection_wake(SUSPENSION_TIME) called at `wake_ms` (negative: never) and SUSPENSION_GONE when the
+ * peer closes. */
+void keeper_watch(struct keeper *k, struct connection *c, int64_t wake_ms);
 void keeper_forget(struct keeper *k, struct connection *c);
 
 /* ---- tls.c */

@@ -46,7 +46,8 @@ static void continue_with(struct request *r, enum suspension why)
 {
         r->phase = PHASE_RUN;
         r->wait_over = why != SUSPENSION_WOKEN;
-        r->gone |= why == SUSPENSION_GONE;
+        if (why == SUSPENSION_GONE)
+                r->gone = http_peer_gone(&r->public); /* the watcher may have seen the socket's predecessor */
 }
 
 static void failed_without_text(struct http_request *request, void *context)
@@ -115,8 +116,7 @@ static bool park(struct request *r)
 
         if (!draining && r->wait_ms != 0 && atomic_load(&c->suspension) == SUSPENSION_WAIT_PREPARED) {
                 r->phase = PHASE_WAIT;
-                if (r->wait_ms > 0)
-                        keeper_time(server->keeper, c, r->wait_ms);
+                keeper_watch(server->keeper, c, r->wait_ms);
                 atomic_fetch_add_explicit(&server_stripe(server)->n_parked, 1, memory_order_relaxed);
                 sleep_now(c, SUSPENSION_WAIT_PREPARED, SUSPENSION_WAIT);
                 return true;
@@ -168,8 +168,7 @@ enum MHD_Result request_run(struct request *r)
 static void wait_ended(struct request *r)
 {
         atomic_fetch_sub_explicit(&server_stripe(r->server)->n_parked, 1, memory_order_relaxed);
-        if (r->wait_ms > 0)
-                keeper_forget(r->server->keeper, r->connection);
+        keeper_forget(r->server->keeper, r->connection);
 }
 
 enum MHD_Result request_woken(struct request *r)

@@ -80,8 +80,16 @@ static int slots_new(struct listener *l, const struct http_route *routes, unsign
         l->slots = calloc(n + 1, sizeof(*l->slots));
         if (l->slots == NULL)
                 return LESSOR_E_NOMEM;
-        for (size_t i = 0; i < n; i++)
-                route_slot_init(&l->slots[i], &routes[i], (*n_counters)++);
+        for (size_t i = 0; i < n; i++) {
+                struct route_slot *slot = &l->slots[i];
+
+                slot->route = &routes[i];
+                slot->path_len = strlen(routes[i].path);
+                slot->prefix = slot->path_len > 0 && routes[i].path[slot->path_len - 1] == '*';
+                if (slot->prefix)
+                        slot->path_len--;
+                slot->counter = (*n_counters)++;
+        }
         l->n_slots = n;
         l->no_route_counter = (*n_counters)++;
         return 0;
@@ -217,6 +225,7 @@ static struct MHD_Daemon *daemon_start(struct http_server *server, bool secure, 
                 {MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)server->options.max_header_bytes, NULL},
                 {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)server->options.max_connections * 2 + 1024, NULL},
                 {MHD_OPTION_CONNECTION_TIMEOUT, 0, NULL},
+                {MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL},
                 {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)leave_as_it_is, NULL},
                 {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)request_begin, server},
                 {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)request_completed, server},
@@ -225,7 +234,7 @@ static struct MHD_Daemon *daemon_start(struct http_server *server, bool secure, 
                 {MHD_OPTION_END, 0, NULL},
                 {MHD_OPTION_END, 0, NULL},
         };
-        size_t n = 7;
+        size_t n = 8;
 
         if (threads > 1)
                 options[n++] = (struct MHD_OptionItem){MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)threads, NULL};

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#include "routing/directory/directory.h"
+
+#include <stdlib.h>
+
+#include "base/limits.h"
+#include "base/utf8.h"
+#include "routing/directory/directory_internal.h"
+#include "routing/directory/directory_schema.h"
+
+DEFINE_CLEANUP(struct lessor_arena, lessor_arena_free)
+
+/* Makes both snapshots before either is put. */
+static int make_snapshots(struct directory *d, struct projection **ret_projection, struct policy **ret_policy)
+{
+        _cleanup_(lessor_arena_freep) struct lessor_arena *arena = lessor_arena_new();
+        _cleanup_(projection_unrefp) struct projection *projection = NULL;
+        _cleanup_(policy_unrefp) struct policy *policy = NULL;
+        int r;
+
+        if (arena == NULL)
+                return LESSOR_E_NOMEM;
+        if (d->projections != NULL && (r = directory_projection(&d->sql, arena, &projection)) < 0)
+                return r;
+        if (d->policies != NULL && (r = directory_policy(&d->sql, arena, &policy)) < 0)
+                return r;
+        *ret_projection = TAKE(projection);
+        *ret_policy = TAKE(policy);
+        return 0;
+}
+
+static void put_snapshots(struct directory *d, struct projection *projection, struct policy *policy)
+{
+        if (projection != NULL)
+                projection_cell_put(d->projections, projection);
+        if (policy != NULL)
+                policy_cell_put(d->policies, policy);
+}
+
+int directory_change(struct directory *d)
+{
+        pthread_mutex_lock(&d->lock);
+        return sql_begin(&d->sql);
+}
+
+int directory_settle(struct directory *d, int r)
+{
+        _cleanup_(projection_unrefp) struct projection *projection = NULL;
+        _cleanup_(policy_unrefp) struct policy *policy = NULL;
+
+        if (r == 0)
+                r = make_snapshots(d, &projection, &policy);
+        if (r == 0)
+                r = sql_commit(&d->sql);
+        else
+                sql_rollback(&d->sql);
+        if (r == 0)
+                put_snapshots(d, TAKE(projection), TAKE(policy));
+        pthread_mutex_unlock(&d->lock);
+        return r;
+}
+
+int directory_open(const char *path, struct projection_cell *projections, struct policy_cell *policies,
+                   struct directory **ret_directory, struct buf *ret_problem)
+{
+        _cleanup_(directory_freep) struct directory *d = calloc(1, sizeof(*d));
+        struct projection *projection;
+        struct policy *policy;
+        int r;
+
+        if (d == NULL)
+                return LESSOR_E_NOMEM;
+        pthread_mutex_init(&d->lock, NULL);
+        d->projections = projections;
+        d->policies = policies;
+        r = sql_open(&d->sql, path, &directory_migration, ret_problem);
+        if (r < 0 || (r = make_snapshots(d, &projection, &policy)) < 0)
+                return r;
+        put_snapshots(d, projection, policy);
+        *ret_directory = TAKE(d);
+        return 0;
+}
+
+struct directory *directory_free(struct directory *d)
+{
+        if (d == NULL)
+                return NULL;
+        sql_close(&d->sql);
+        pthread_mutex_destroy(&d->lock);
+        free(d);
+        return NULL;
+}
+
+int directory_check_label(struct lessor_slice label)
+{
+        if (label.n > LIMIT_ID_BYTES)
+                return LESSOR_E_TOO_LARGE;
+        if (!utf8_valid(label))
+                return LESSOR_E_INVALID;
+        for (size_t i = 0; i < label.n; i++) {
+                unsigned char c = (unsigned char)label.p[i];
+
+                /* Ids travel in headers and end up on terminals. */
+                if (c < 0x20 || c == 0x7f)
+                        return LESSOR_E_INVALID;
+        }
+        return 0;
+}
+
+int directory_check_id(struct lessor_slice id)
+{
+        return id.n == 0 ? LESSOR_E_INVALID : directory_check_label(id);
+}
+
+int directory_rows(struct sql *s, const char *count_query, size_t size, struct lessor_arena *arena,
+                   void *ret_items, size_t *ret_n)
+{
+        int64_t n;
+        void *items;
+        int r = sql_number(s, &n, count_query, "");
+
+        if (r < 0)
+                return r;
+        items = lessor_arena_array(arena, (size_t)n, size);
+        if (items == NULL)
+                return LESSOR_E_NOMEM;
+        memcpy(ret_items, &items, sizeof(items));
+        *ret_n = (size_t)n;
+        return 0;
+}

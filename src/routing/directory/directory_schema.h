@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DIRECTORY_SCHEMA_H
+#define DIRECTORY_SCHEMA_H
+
+#include "routing/sqlite_schema.h"
+
+/* The tables of the built-in control plane and of pairing, one part of lessor.db with one version. */
+extern const struct sqlite_migration directory_migration;
+
+#endif
