@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: MIT */
+#include "lessord/options.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json_read.h"
+#include "base/limits.h"
+#include "base/macro.h"
+#include "base/size.h"
+#include "lessor/arena.h"
+#include "lessor/error.h"
+#include "lessor/routing_store.h"
+
+enum option_kind { OPTION_TEXT, OPTION_LIST, OPTION_NUMBER, OPTION_BOOL, OPTION_ACTION };
+
+enum option_source { SOURCE_NONE, SOURCE_FILE, SOURCE_ENVIRONMENT, SOURCE_COMMAND_LINE };
+
+struct option_row {
+        const char *name;
+        enum option_kind kind;
+        size_t offset;
+        const char *fallback; /* NULL: stays absent */
+        int64_t min, max;     /* of a number */
+        const char *value;    /* in --help; NULL for a switch */
+        const char *help;
+};
+
+#define AT(field) offsetof(struct options, field)
+
+static const struct option_row table[] = {
+        {"listen", OPTION_LIST, AT(listen), "127.0.0.1:5327", 0, 0, "ADDR:PORT",
+         "where to serve; may be given several times; port 0 picks a free one"},
+        {"data", OPTION_TEXT, AT(data), "./lessor-data", 0, 0, "DIR", "where everything is kept"},
+        {"store", OPTION_TEXT, AT(store), "sqlite", 0, 0, "memory|sqlite", "what remembers the jobs"},
+        {"projection", OPTION_TEXT, AT(projection), NULL, 0, 0, "FILE",
+         "sites, consents, devices and rosters as JSON, read again on change; the built-in tables otherwise"},
+        {"policy", OPTION_TEXT, AT(policy), NULL, 0, 0, "FILE",
+         "mappings and memberships as JSON, read again on change; the built-in tables otherwise"},
+        {"grant-key", OPTION_TEXT, AT(grant_key), NULL, 0, 0, "FILE",
+         "key file that signs a grant for every claimed job; none are sent without it"},
+        {"grant-signer", OPTION_TEXT, AT(grant_signer), NULL, 0, 0, "SOCKET",
+         "Unix socket of a process that signs grants, instead of --grant-key"},
+        {"grants", OPTION_BOOL, AT(grants), "true", 0, 0, NULL,
+         "author grants; --no-grants keeps the policy for enqueue alone"},
+        {"satisfiable", OPTION_BOOL, AT(satisfiable), "false", 0, 0, NULL,
+         "refuse work at enqueue that nothing is mapped to answer"},
+        {"verification-url", OPTION_TEXT, AT(verification_url), NULL, 0, 0, "URL",
+         "page that a person opens to approve a device; pairing by code is off without it"},
+        {"lease-ms", OPTION_NUMBER, AT(lease_ms), "60000", 1000, 86400000, "N", "length of a lease"},
+        {"base-path", OPTION_TEXT, AT(base_path), "/byollm", 0, 0, "PATH", "where the device plane is"},
+        {"update-offer", OPTION_TEXT, AT(update_offer), NULL, 0, 0, "VERSION",
+         "daemon version offered to older daemons"},
+        {"daemon-floor", OPTION_TEXT, AT(daemon_floor), NULL, 0, 0, "VERSION",
+         "daemons below this version are refused"},
+        {"tls-cert", OPTION_TEXT, AT(tls_cert), NULL, 0, 0, "FILE",
+         "certificate chain in PEM, read again on SIGHUP"},
+        {"tls-key", OPTION_TEXT, AT(tls_key), NULL, 0, 0, "FILE", "its private key in PEM"},
+        {"control-listen", OPTION_TEXT, AT(control_listen), NULL, 0, 0, "ADDR:PORT",
+         "serve the control API over TCP too; needs --control-token"},
+        {"control-token", OPTION_TEXT, AT(control_token), NULL, 0, 0, "FILE",
+         "file with the bearer token of the control API over TCP"},
+        {"threads", OPTION_NUMBER, AT(threads), "0", 0, 256, "N", "worker threads; 0 means one a core"},
+        {"max-connections", OPTION_NUMBER, AT(max_connections), "20000", 1, 1000000, "N",
+         "connections at a time"},
+        {"max-connections-per-address", OPTION_NUMBER, AT(max_connections_per_address), "20000", 1, 1000000, "N",
+         "connections at a time from one address"},
+        {"low-disk-bytes", OPTION_NUMBER, AT(low_disk_bytes), "67108864", 0, INT64_MAX, "N",
+         "with less free space than this no new work is taken"},
+        {"log-level", OPTION_TEXT, AT(log_level), "info", 0, 0, "LEVEL", "debug, info, warning or error"},
+        {"debug", OPTION_BOOL, AT(debug), "false", 0, 0, NULL,
+         "serve the debug page, which shows every job of every site"},
+        {"config", OPTION_TEXT, AT(config), NULL, 0, 0, "FILE", "read options from a file"},
+        {"check-config", OPTION_ACTION, AT(check_config), NULL, 0, 0, NULL, "check all options and leave"},
+        {"help", OPTION_ACTION, AT(help), NULL, 0, 0, NULL, "print this and leave"},
+        {"version", OPTION_ACTION, AT(version), NULL, 0, 0, NULL, "print the version and leave"},
+};
+
+struct reader {
+        struct options *options;
+        enum option_source source[ARRAY_SIZE(table)];
+        struct buf *problem;
+};
+
+static void *slot(struct options *options, const struct option_row *row)
+{
+        return (char *)options + row->offset;
+}
+
+static const struct option_row *find_row(struct lessor_slice name)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+                if (lessor_slice_equal(lessor_slice_of(table[i].name), name))
+                        return &table[i];
+        return NULL;
+}
+
+static int set_text(char **target, struct lessor_slice value)
+{
+        char *copy = strndup(value.p, value.n);
+
+        if (copy == NULL)
+                return LESSOR_E_NOMEM;
+        free(*target);
+        *target = copy;
+        return 0;
+}
+
+static int add_to_list(struct options *options, struct lessor_slice value)
+{
+        size_t bytes;
+        char **list;
+        char *copy;
+
+        if (!size_mul(options->n_listen + 1, sizeof(*list), &bytes))
+                return LESSOR_E_NOMEM;
+        copy = strndup(value.p, value.n);
+        if (copy == NULL)
+                return LESSOR_E_NOMEM;
+        list = realloc(options->listen, bytes);
+        if (list == NULL) {
+                free(copy);
+                return LESSOR_E_NOMEM;
+        }
+        options->listen = list;
+        options->listen[options->n_listen++] = copy;
+        return 0;
+}
+
+static void clear_list(struct options *options)
+{
+        for (size_t i = 0; i < options->n_listen; i++)
+                free(options->listen[i]);
+        free(options->listen);
+        options->listen = NULL;
+        options->n_listen = 0;
+}
+
+static int refuse(struct reader *r, const struct option_row *row, struct lessor_slice value, const char *wanted)
+{
+        buf_clear(r->problem);
+        buf_printf(r->problem, "--%s: \"%.*s\" is not %s", row->name, (int)(value.n > 200 ? 200 : value.n),
+                   value.p, wanted);
+        return LESSOR_E_INVALID;
+}
+
+static int set_number(struct reader *r, const struct option_row *row, struct lessor_slice value)
+{
+        char digits[24];
+        char *end;
+        long long number;
+
+        if (value.n == 0 || value.n >= sizeof(digits))
+                return refuse(r, row, value, "a whole number");
+        memcpy(digits, value.p, value.n);
+        digits[value.n] = '\0';
+        errno = 0;
+        number = strtoll(digits, &end, 10);
+        if (errno != 0 || *end != '\0' || digits[0] == ' ' || digits[0] == '+')
+                return refuse(r, row, value, "a whole number");
+        if (number < row->min || number > row->max) {
+                buf_clear(r->problem);
+                buf_printf(r->problem, "--%s: %lld is outside %lld..%lld", row->name, number,
+                           (long long)row->min, (long long)row->max);
+                return LESSOR_E_INVALID;
+        }
+        *(int64_t *)slot(r->options, row) = number;
+        return 0;
+}
+
+static int set_bool(struct reader *r, const struct option_row *row, struct lessor_slice value)
+{
+        static const struct {
+                const char *word;
+                bool value;
+        } words[] = {{"true", true}, {"yes", true}, {"on", true}, {"1", true},
+                     {"false", false}, {"no", false}, {"off", false}, {"0", false}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+                if (lessor_slice_equal(lessor_slice_of(words[i].word), value)) {
+                        *(bool *)slot(r->options, row) = words[i].value;
+                        return 0;
+                }
+        return refuse(r, row, value, "true or false");
+}
+
+/* A stronger source wins over a weaker one; within one source the last word counts, and a list grows. */
+static int set_option(struct reader *r, const struct option_row *row, struct lessor_slice value,
+                      enum option_source source)
+{
+        size_t index = (size_t)(row - table);
+
+        if (r->source[index] > source)
+                return 0;
+        switch (row->kind) {
+        case OPTION_LIST:
+                if (r->source[index] != source)
+                        clear_list(r->options);
+                r->source[index] = source;
+                return add_to_list(r->options, value);
+        case OPTION_TEXT:
+                r->source[index] = source;
+                if (memchr(value.p, '\0', value.n) != NULL)
+                        return refuse(r, row, value, "a text without NUL");
+                return set_text(slot(r->options, row), value);
+        case OPTION_NUMBER:
+                r->source[index] = source;
+                return set_number(r, row, value);
+        case OPTION_BOOL:
+        case OPTION_ACTION:
+                r->source[index] = source;
+                return set_bool(r, row, value);
+        }
+        return LESSOR_E_INVALID;
+}
+
+static int unknown(struct reader *r, const char *what, struct lessor_slice name)
+{
+        buf_clear(r->problem);
+        buf_printf(r->problem, "unknown %s \"%.*s\"; see lessord --help", what,
+                   (int)(name.n > 200 ? 200 : name.n), name.p);
+        return LESSOR_E_INVALID;
+}
+
+static int read_command_line(struct reader *r, int argc, char *const *argv)
+{
+        for (int i = 1; i < argc; i++) {
+                const char *word = argv[i], *equals;
+                const struct option_row *row;
+                struct lessor_slice name, value;
+                int e;
+
+                if (strncmp(word, "--", 2) != 0)
+                        return unknown(r, "argument", lessor_slice_of(word));
+                equals = strchr(word, '=');
+                name = equals == NULL ? lessor_slice_of(word + 2)
+                                      : (struct lessor_slice){word + 2, (size_t)(equals - word - 2)};
+                row = find_row(name);
+                if (row == NULL && equals == NULL && name.n > 3 && memcmp(name.p, "no-", 3) == 0) {
+                        row = find_row((struct lessor_slice){name.p + 3, name.n - 3});
+                        if (row == NULL || row->kind != OPTION_BOOL)
+                                return unknown(r, "option", lessor_slice_of(word));
+                        e = set_option(r, row, LESSOR_SLICE("false"), SOURCE_COMMAND_LINE);
+                } else if (row == NULL) {
+                        return unknown(r, "option", lessor_slice_of(word));
+                } else {
+                        if (equals != NULL)
+                                value = lessor_slice_of(equals + 1);
+                        else if (row->kind == OPTION_BOOL || row->kind == OPTION_ACTION)
+                                value = LESSOR_SLICE("true");
+                        else if (i + 1 < argc)
+                                value = lessor_slice_of(argv[++i]);
+                        else {
+                                buf_printf(r->problem, "--%s wants a value: %s", row->name, row->value);
+                                return LESSOR_E_INVALID;
+                        }
+                        e = set_option(r, row, value, SOURCE_COMMAND_LINE);
+                }
+                if (e < 0)
+                        return e;
+        }
+        return 0;
+}
+
+/* LESSOR_LEASE_MS is `lease-ms`. Variables of other programs of the family are passed over. */
+static int read_environment(struct reader *r, char *const *environment)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                const struct option_row *row = &table[i];
+                size_t name_len = strlen(row->name);
+
+                if (row->kind == OPTION_ACTION)
+                        continue;
+                for (char *const *entry = environment; *entry != NULL; entry++) {
+                        const char *at = *entry;
+                        size_t n = 0;
+                        int e;
+
+                        if (strncmp(at, "LESSOR_", 7) != 0)
+                                continue;
+                        at += 7;
+                        while (n < name_len && at[n] == (row->name[n] == '-' ? '_' : row->name[n] - 'a' + 'A'))
+                                n++;
+                        if (n != name_len || at[n] != '=')
+                                continue;
+                        e = set_option(r, row, lessor_slice_of(at + n + 1), SOURCE_ENVIRONMENT);
+                        if (e < 0)
+                                return e;
+                }
+        }
+        return 0;
+}
+
+static struct lessor_slice trim(struct lessor_slice s)
+{
+        while (s.n > 0 && strchr(" \t\r", s.p[0]) != NULL && s.p[0] != '\0')
+                s.p++, s.n--;
+        while (s.n > 0 && strchr(" \t\r", s.p[s.n - 1]) != NULL && s.p[s.n - 1] != '\0')
+                s.n--;
+        return s;
+}
+
+static int set_from_file(struct reader *r, struct lessor_slice key, struct lessor_slice value)
+{
+        const struct option_row *row = find_row(key);
+
+        if (row == NULL || row->kind == OPTION_ACTION || strcmp(row->name, "config") == 0)
+                return unknown(r, "key", key);
+        return set_option(r, row, value, SOURCE_FILE);
+}
+
+/* Lines of `key = value`; `#` begins a comment at the start of a line. */
+static int read_config_lines(struct reader *r, struct lessor_slice text)
+{
+        while (text.n > 0) {
+                const char *newline = memchr(text.p, '\n', text.n), *equals;
+                size_t n = newline == NULL ? text.n : (size_t)(newline - text.p);
+                struct lessor_slice line = trim((struct lessor_slice){text.p, n});
+                int e;
+
+                text.p += newline == NULL ? n : n + 1;
+                text.n -= newline == NULL ? n : n + 1;
+                if (line.n == 0 || line.p[0] == '#')
+                        continue;
+                equals = memchr(line.p, '=', line.n);
+                if (equals == NULL)
+                        return unknown(r, "line", line);
+                n = (size_t)(equals - line.p);
+                e = set_from_file(r, trim((struct lessor_slice){line.p, n}),
+                                  trim((struct lessor_slice){equals + 1, line.n - n - 1}));
+                if (e < 0)
+                        return e;
+        }
+        return 0;
+}
+
+static int set_json_value(struct reader *r, struct lessor_slice key, const json_t *value)
+{
+        char digits[24];
+        int64_t number;
+
+        if (json_is_string(value))
+                return set_from_file(r, key, json_text(value));
+        if (json_is_boolean(value))
+                return set_from_file(r, key, json_is_true(value) ? LESSOR_SLICE("true") : LESSOR_SLICE("false"));
+        if (json_int(value, &number)) {
+                snprintf(digits, sizeof(digits), "%lld", (long long)number);
+                return set_from_file(r, key, lessor_slice_of(digits));
+        }
+        buf_clear(r->problem);
+        buf_printf(r->problem, "\"%.*s\": neither a text, a whole number nor true or false", (int)key.n, key.p);
+        return LESSOR_E_INVALID;
+}
+
+/* The same keys as one JSON object, for programs that write the file. A list is an array of texts. */
+static int read_config_json(struct reader *r, struct lessor_slice text, struct lessor_arena *arena)
+{
+        const char *key, *why = NULL;
+        json_t *root, *value;
+        int e;
+
+        e = json_read_file_text(text, arena, &root, &why);
+        if (e < 0) {
+                if (why != NULL)
+                        buf_text(r->problem, why);
+                return e == LESSOR_E_NOMEM ? e : LESSOR_E_INVALID;
+        }
+        if (!json_is_object(root)) {
+                buf_text(r->problem, "not a JSON object");
+                return LESSOR_E_INVALID;
+        }
+        json_object_foreach(root, key, value)
+        {
+                if (!json_is_array(value)) {
+                        e = set_json_value(r, lessor_slice_of(key), value);
+                        if (e < 0)
+                                return e;
+                        continue;
+                }
+                for (size_t i = 0; i < json_array_size(value); i++) {
+                        e = set_json_value(r, lessor_slice_of(key), json_array_get(value, i));
+                        if (e < 0)
+                                return e;
+                }
+        }
+        return 0;
+}
+
+static void arena_free_p(struct lessor_arena **arena)
+{
+        lessor_arena_free(*arena);
+}
+
+static int read_config_file(struct reader *r)
+{
+        _cleanup_(buf_done) struct buf text = {0}, problem = {0};
+        _cleanup_(arena_free_p) struct lessor_arena *arena = lessor_arena_new();
+        struct lessor_slice at;
+        int e;
+
+        if (arena == NULL)
+                return LESSOR_E_NOMEM;
+        e = file_read(r->options->config, LIMIT_FILE_BYTES, &text);
+        if (e < 0) {
+                buf_printf(r->problem, "--config: cannot read %s: %s", r->options->config, lessor_error_text(e));
+                return e == LESSOR_E_NOMEM ? e : LESSOR_E_INVALID;
+        }
+        at = trim(buf_view(&text));
+        e = at.n > 0 && at.p[0] == '{' ? read_config_json(r, at, arena) : read_config_lines(r, at);
+        if (e < 0) {
+                if (buf_slice(&problem, buf_view(r->problem)) < 0)
+                        return LESSOR_E_NOMEM;
+                buf_clear(r->problem);
+                buf_printf(r->problem, "%s: %.*s", r->options->config, (int)problem.n,
+                           problem.p == NULL ? "" : problem.p);
+        }
+        return e;
+}
+
+static bool one_of(const char *value, const char *const *words)
+{
+        for (; *words != NULL; words++)
+                if (strcmp(value, *words) == 0)
+                        return true;
+        return false;
+}
+
+/* What no single option can tell. */
+static int check_together(struct reader *r)
+{
+        static const char *const stores[] = {"memory", "sqlite", NULL};
+        static const char *const levels[] = {"debug", "info", "warning", "error", NULL};
+        struct options *o = r->options;
+        size_t n;
+
+        if (!one_of(o->store, stores)) {
+                buf_printf(r->problem, "--store: \"%s\" is neither memory nor sqlite", o->store);
+                return LESSOR_E_INVALID;
+        }
+        if (!one_of(o->log_level, levels)) {
+                buf_printf(r->problem, "--log-level: \"%s\" is not debug, info, warning or error", o->log_level);
+                return LESSOR_E_INVALID;
+        }
+        if ((o->tls_cert == NULL) != (o->tls_key == NULL)) {
+                buf_text(r->problem, "--tls-cert and --tls-key go together");
+                return LESSOR_E_INVALID;
+        }
+        if (o->control_listen != NULL && o->control_token == NULL) {
+                buf_text(r->problem, "--control-listen needs --control-token: nobody may drive the server unasked");
+                return LESSOR_E_INVALID;
+        }
+        if (o->grant_key != NULL && o->grant_signer != NULL) {
+                buf_text(r->problem, "--grant-key and --grant-signer exclude each other");
+                return LESSOR_E_INVALID;
+        }
+        if (o->base_path[0] != '/') {
+                buf_printf(r->problem, "--base-path: \"%s\" does not begin with a slash", o->base_path);
+                return LESSOR_E_INVALID;
+        }
+        for (n = strlen(o->base_path); n > 0 && o->base_path[n - 1] == '/'; n--)
+                o->base_path[n - 1] = '\0';
+        return 0;
+}
+
+int options_read(int argc, char *const *argv, char *const *environment, struct options *ret_options,
+                 struct buf *ret_problem)
+{
+        struct reader r = {.options = ret_options, .problem = ret_problem};
+        int e;
+
+        memset(ret_options, 0, sizeof(*ret_options));
+        e = read_command_line(&r, argc, argv);
+        if (e < 0)
+                return e;
+        if (ret_options->help || ret_options->version)
+                return 0;
+        e = read_environment(&r, environment);
+        if (e < 0)
+                return e;
+        if (ret_options->config != NULL) {
+                e = read_config_file(&r);
+                if (e < 0)
+                        return e;
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                if (r.source[i] != SOURCE_NONE || table[i].fallback == NULL)
+                        continue;
+                e = set_option(&r, &table[i], lessor_slice_of(table[i].fallback), SOURCE_NONE);
+                if (e < 0)
+                        return e;
+        }
+        return check_together(&r);
+}
+
+void options_done(struct options *options)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                if (table[i].kind != OPTION_TEXT)
+                        continue;
+                free(*(char **)slot(options, &table[i]));
+                *(char **)slot(options, &table[i]) = NULL;
+        }
+        clear_list(options);
+}
+
+int options_help(struct buf *out)
+{
+        buf_text(out, "Usage: lessord [OPTION...]\n\n"
+                      "Hands out leases on work to machines that only dial out.\n\n");
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                const struct option_row *row = &table[i];
+                size_t before = out->n, width;
+
+                buf_printf(out, "  --%s%s%s", row->name, row->value == NULL ? "" : " ",
+                           row->value == NULL ? "" : row->value);
+                width = out->n - before;
+                buf_printf(out, "%*s%s", (int)(width < 40 ? 40 - width : 2), "", row->help);
+                if (row->fallback != NULL && row->kind != OPTION_BOOL)
+                        buf_printf(out, " (default %s)", row->fallback);
+                buf_char(out, '\n');
+        }
+        buf_text(out, "\nEvery option is also a key of the configuration file (lease-ms = 45000) and a variable of\n"
+                      "the environment (LESSOR_LEASE_MS). The command line counts before the environment, and the\n"
+                      "environment before the file.\n\n"
+                      "Examples:\n"
+                      "  lessord --data /var/lib/lessor\n"
+                      "  lessord --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem\n"
+                      "  lessord --config /etc/lessor.conf --check-config\n");
+        return buf_failed(out);
+}
