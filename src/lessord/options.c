@@ -66,8 +66,8 @@ static const struct option_row table[] = {
         {"threads", OPTION_NUMBER, AT(threads), "0", 0, 256, "N", "worker threads; 0 means one a core"},
         {"max-connections", OPTION_NUMBER, AT(max_connections), "20000", 1, 1000000, "N",
          "connections at a time"},
-        {"max-connections-per-address", OPTION_NUMBER, AT(max_connections_per_address), "20000", 1, 1000000, "N",
-         "connections at a time from one address"},
+        {"max-connections-per-address", OPTION_NUMBER, AT(max_connections_per_address), "20000", 1, 1000000,
+         "N", "connections at a time from one address"},
         {"low-disk-bytes", OPTION_NUMBER, AT(low_disk_bytes), "67108864", 0, INT64_MAX, "N",
          "with less free space than this no new work is taken"},
         {"log-level", OPTION_TEXT, AT(log_level), "info", 0, 0, "LEVEL", "debug, info, warning or error"},
@@ -139,7 +139,8 @@ static void clear_list(struct options *options)
         options->n_listen = 0;
 }
 
-static int refuse(struct reader *r, const struct option_row *row, struct lessor_slice value, const char *wanted)
+static int refuse(struct reader *r, const struct option_row *row, struct lessor_slice value,
+                  const char *wanted)
 {
         buf_clear(r->problem);
         buf_printf(r->problem, "--%s: \"%.*s\" is not %s", row->name, (int)(value.n > 200 ? 200 : value.n),
@@ -176,7 +177,7 @@ static int set_bool(struct reader *r, const struct option_row *row, struct lesso
         static const struct {
                 const char *word;
                 bool value;
-        } words[] = {{"true", true}, {"yes", true}, {"on", true}, {"1", true},
+        } words[] = {{"true", true},   {"yes", true}, {"on", true},   {"1", true},
                      {"false", false}, {"no", false}, {"off", false}, {"0", false}};
 
         for (size_t i = 0; i < ARRAY_SIZE(words); i++)
@@ -282,7 +283,8 @@ static int read_environment(struct reader *r, char *const *environment)
                         if (strncmp(at, "LESSOR_", 7) != 0)
                                 continue;
                         at += 7;
-                        while (n < name_len && at[n] == (row->name[n] == '-' ? '_' : row->name[n] - 'a' + 'A'))
+                        while (n < name_len &&
+                               at[n] == (row->name[n] == '-' ? '_' : row->name[n] - 'a' + 'A'))
                                 n++;
                         if (n != name_len || at[n] != '=')
                                 continue;
@@ -345,13 +347,15 @@ static int set_json_value(struct reader *r, struct lessor_slice key, const json_
         if (json_is_string(value))
                 return set_from_file(r, key, json_text(value));
         if (json_is_boolean(value))
-                return set_from_file(r, key, json_is_true(value) ? LESSOR_SLICE("true") : LESSOR_SLICE("false"));
+                return set_from_file(r, key,
+                                     json_is_true(value) ? LESSOR_SLICE("true") : LESSOR_SLICE("false"));
         if (json_int(value, &number)) {
                 snprintf(digits, sizeof(digits), "%lld", (long long)number);
                 return set_from_file(r, key, lessor_slice_of(digits));
         }
         buf_clear(r->problem);
-        buf_printf(r->problem, "\"%.*s\": neither a text, a whole number nor true or false", (int)key.n, key.p);
+        buf_printf(r->problem, "\"%.*s\": neither a text, a whole number nor true or false", (int)key.n,
+                   key.p);
         return LESSOR_E_INVALID;
 }
 
@@ -372,8 +376,7 @@ static int read_config_json(struct reader *r, struct lessor_slice text, struct l
                 buf_text(r->problem, "not a JSON object");
                 return LESSOR_E_INVALID;
         }
-        json_object_foreach(root, key, value)
-        {
+        json_object_foreach (root, key, value) {
                 if (!json_is_array(value)) {
                         e = set_json_value(r, lessor_slice_of(key), value);
                         if (e < 0)
@@ -405,7 +408,8 @@ static int read_config_file(struct reader *r)
                 return LESSOR_E_NOMEM;
         e = file_read(r->options->config, LIMIT_FILE_BYTES, &text);
         if (e < 0) {
-                buf_printf(r->problem, "--config: cannot read %s: %s", r->options->config, lessor_error_text(e));
+                buf_printf(r->problem, "--config: cannot read %s: %s", r->options->config,
+                           lessor_error_text(e));
                 return e == LESSOR_E_NOMEM ? e : LESSOR_E_INVALID;
         }
         at = trim(buf_view(&text));
@@ -441,7 +445,8 @@ static int check_together(struct reader *r)
                 return LESSOR_E_INVALID;
         }
         if (!one_of(o->log_level, levels)) {
-                buf_printf(r->problem, "--log-level: \"%s\" is not debug, info, warning or error", o->log_level);
+                buf_printf(r->problem, "--log-level: \"%s\" is not debug, info, warning or error",
+                           o->log_level);
                 return LESSOR_E_INVALID;
         }
         if ((o->tls_cert == NULL) != (o->tls_key == NULL)) {
@@ -449,7 +454,8 @@ static int check_together(struct reader *r)
                 return LESSOR_E_INVALID;
         }
         if (o->control_listen != NULL && o->control_token == NULL) {
-                buf_text(r->problem, "--control-listen needs --control-token: nobody may drive the server unasked");
+                buf_text(r->problem,
+                         "--control-listen needs --control-token: nobody may drive the server unasked");
                 return LESSOR_E_INVALID;
         }
         if (o->grant_key != NULL && o->grant_signer != NULL) {
@@ -522,12 +528,15 @@ int options_help(struct buf *out)
                         buf_printf(out, " (default %s)", row->fallback);
                 buf_char(out, '\n');
         }
-        buf_text(out, "\nEvery option is also a key of the configuration file (lease-ms = 45000) and a variable of\n"
-                      "the environment (LESSOR_LEASE_MS). The command line counts before the environment, and the\n"
-                      "environment before the file.\n\n"
-                      "Examples:\n"
-                      "  lessord --data /var/lib/lessor\n"
-                      "  lessord --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem\n"
-                      "  lessord --config /etc/lessor.conf --check-config\n");
+        buf_text(
+                out,
+                "\nEvery option is also a key of the configuration file (lease-ms = 45000) and a variable "
+                "of\n"
+                "the environment (LESSOR_LEASE_MS). The command line counts before the environment, and the\n"
+                "environment before the file.\n\n"
+                "Examples:\n"
+                "  lessord --data /var/lib/lessor\n"
+                "  lessord --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem\n"
+                "  lessord --config /etc/lessor.conf --check-config\n");
         return buf_failed(out);
 }

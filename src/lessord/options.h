@@ -34,19 +34,19 @@ struct options {
         char *log_level;        /* debug, info, warning, error */
         char *config;           /* file, or NULL */
         int64_t lease_ms;
-        int64_t threads;         /* worker threads of the HTTP server; 0: one a core */
+        int64_t threads; /* worker threads of the HTTP server; 0: one a core */
         int64_t max_connections;
         int64_t max_connections_per_address;
-        int64_t low_disk_bytes;  /* below this much free space no new work is taken */
-        bool debug;              /* serve the debug page */
-        bool check_config;       /* check and leave */
+        int64_t low_disk_bytes; /* below this much free space no new work is taken */
+        bool debug;             /* serve the debug page */
+        bool check_config;      /* check and leave */
         bool help;
         bool version;
 };
 
 /*
- * Reads the command line, the environment and the configuration file, checks every value, and fills what was not
- * said with its default.
+ * Reads the command line, the environment and the configuration file, checks every value, and fills what was
+ * not said with its default.
  *
  * environment  NULL-terminated, as environ; borrowed
  * ret_options  to be given to options_done, on failure too

@@ -33,7 +33,8 @@ static void claim_undelivered(struct http_request *http, void *context)
         struct lessor_ticket ticket;
         int e;
 
-        e = lessor_routing_release_leases(claim->relay->parts.store, &release, http->arena, &released, &ticket);
+        e = lessor_routing_release_leases(claim->relay->parts.store, &release, http->arena, &released,
+                                          &ticket);
         if (e < 0)
                 log_warning("claim-not-taken-back", LOG_TEXT("runner", claim->runner_id), LOG_ERROR_CODE(e));
 }
@@ -81,8 +82,8 @@ static void decline(struct declined *declined, const struct lessor_job *job, boo
 }
 
 /*
- * Puts one claimed job to the control plane. The site is the one whose current key the stub names; a stub that
- * names none is declined for now (relay-protocol 6.2).
+ * Puts one claimed job to the control plane. The site is the one whose current key the stub names; a stub
+ * that names none is declined for now (relay-protocol 6.2).
  */
 static int author_grant(struct relay_call *call, const struct claim_request *in, const struct lessor_job *job,
                         int64_t now_ms, enum policy_decline *ret_decline, struct claimed_stub *ret_stub)
@@ -108,17 +109,17 @@ static int author_grant(struct relay_call *call, const struct claim_request *in,
         if (e < 0 || *ret_decline != POLICY_GRANTED)
                 return e;
         ret_stub->has_grant = true;
-        ret_stub->grant = (struct lessor_grant){
-                .grant_id = grant.grant_id,
-                .job_id = grant.job_id,
-                .site = grant.site,
-                .user = grant.user,
-                .owner = grant.owner,
-                .purpose = grant.purpose,
-                .kind = lessor_slice_of(message_word(&kind_words, (int)grant.kind)),
-                .service = grant.service,
-                .issued_ms = grant.issued_at_ms,
-                .signature = grant.signature};
+        ret_stub->grant =
+                (struct lessor_grant){.grant_id = grant.grant_id,
+                                      .job_id = grant.job_id,
+                                      .site = grant.site,
+                                      .user = grant.user,
+                                      .owner = grant.owner,
+                                      .purpose = grant.purpose,
+                                      .kind = lessor_slice_of(message_word(&kind_words, (int)grant.kind)),
+                                      .service = grant.service,
+                                      .issued_ms = grant.issued_at_ms,
+                                      .signature = grant.signature};
         return 0;
 }
 
@@ -142,8 +143,8 @@ static int give_back(struct relay_call *call, const struct declined *declined, i
 
                 if (releases[i].n_leases == 0)
                         continue;
-                e = lessor_routing_release_leases(call->relay->parts.store, &releases[i], call->arena, &released,
-                                                  &ticket);
+                e = lessor_routing_release_leases(call->relay->parts.store, &releases[i], call->arena,
+                                                  &released, &ticket);
                 if (e < 0)
                         return e;
                 relay_call_rests_on(call, ticket);
@@ -203,17 +204,17 @@ static void serve_claim(struct relay_call *call, const void *request)
                 relay_call_refuse_error(call, e);
                 return;
         }
-        e = lessor_routing_claim(call->relay->parts.store,
-                                 &(struct lessor_claim){.runner_id = call->device.runner_id,
-                                                        .owner = call->device.owner,
-                                                        .device = call->device.device,
-                                                        .routes = routes.items,
-                                                        .n_routes = routes.n,
-                                                        .kinds = capability_kinds(in->capabilities,
-                                                                                  in->n_capabilities),
-                                                        .max = (unsigned)in->max,
-                                                        .lease_ms = call->relay->options.lease_ms},
-                                 call->arena, &granted, &ticket);
+        e = lessor_routing_claim(
+                call->relay->parts.store,
+                &(struct lessor_claim){.runner_id = call->device.runner_id,
+                                       .owner = call->device.owner,
+                                       .device = call->device.device,
+                                       .routes = routes.items,
+                                       .n_routes = routes.n,
+                                       .kinds = capability_kinds(in->capabilities, in->n_capabilities),
+                                       .max = (unsigned)in->max,
+                                       .lease_ms = call->relay->options.lease_ms},
+                call->arena, &granted, &ticket);
         if (e < 0) {
                 relay_call_refuse_error(call, e);
                 return;
@@ -225,7 +226,8 @@ static void serve_claim(struct relay_call *call, const void *request)
                         e = grant_jobs(call, in, &granted, &out);
                 if (e < 0) {
                         /* The jobs stay awaiting their payload and come back by themselves. */
-                        log_error("claim-failed", LOG_TEXT("runner", call->device.runner_id), LOG_ERROR_CODE(e));
+                        log_error("claim-failed", LOG_TEXT("runner", call->device.runner_id),
+                                  LOG_ERROR_CODE(e));
                         relay_call_refuse(call, RELAY_REFUSAL_INTERNAL, NULL);
                         return;
                 }
@@ -243,8 +245,8 @@ static void serve_fetch(struct relay_call *call, const void *request)
         struct lessor_ticket ticket = {0};
         int e;
 
-        e = lessor_routing_take_payload(call->relay->parts.store, call->device.runner_id, &in->lease, call->arena,
-                                        &envelope, &ticket);
+        e = lessor_routing_take_payload(call->relay->parts.store, call->device.runner_id, &in->lease,
+                                        call->arena, &envelope, &ticket);
         relay_call_rests_on(call, ticket);
         if (e < 0) {
                 relay_call_refuse_error(call, e);
@@ -288,7 +290,8 @@ static void serve_release(struct relay_call *call, const void *request)
                 &(struct lessor_release){.runner_id = call->device.runner_id,
                                          .leases = in->leases,
                                          .n_leases = in->n_leases,
-                                         .refused = in->reason == LESSOR_RELEASE_REFUSED /* REFUSAL_NOT_REOFFERED */},
+                                         .refused = in->reason ==
+                                                    LESSOR_RELEASE_REFUSED /* REFUSAL_NOT_REOFFERED */},
                 call->arena, &released, &ticket);
         relay_call_rests_on(call, ticket);
         if (e == 0) {
@@ -306,8 +309,8 @@ static void serve_release(struct relay_call *call, const void *request)
 
 /* --- heartbeat --- */
 
-static int json_text_of(struct relay_call *call, const struct message_table *table, const void *items, size_t n,
-                        struct lessor_slice *ret_json)
+static int json_text_of(struct relay_call *call, const struct message_table *table, const void *items,
+                        size_t n, struct lessor_slice *ret_json)
 {
         _cleanup_(buf_done) struct buf json = {0};
         struct json_writer w;
@@ -325,7 +328,8 @@ static int note_presence(struct relay_call *call, const struct heartbeat_request
         struct lessor_ticket ticket = {0};
         int e;
 
-        e = json_text_of(call, &capability_table, in->capabilities, in->n_capabilities, &presence.capabilities);
+        e = json_text_of(call, &capability_table, in->capabilities, in->n_capabilities,
+                         &presence.capabilities);
         if (e < 0)
                 return e;
         e = json_text_of(call, &withheld_table, in->withheld, in->n_withheld, &presence.withheld);
@@ -420,7 +424,8 @@ static void serve_heartbeat(struct relay_call *call, const void *request)
         if (e == 0 && out.n_sites > 0) {
                 e = renew(call, in, &out);
         } else if (e == 0) {
-                /* Nobody to work for: everything is lost, and the store is left alone (relay-protocol 6.5, 3). */
+                /* Nobody to work for: everything is lost, and the store is left alone (relay-protocol 6.5,
+                 * 3). */
                 out.lost = in->active_leases;
                 out.n_lost = in->n_active_leases;
         }
@@ -476,7 +481,8 @@ static int find_device(struct relay_call *call, struct lessor_slice runner_id, s
 }
 
 /* Steps 3 and 4. */
-static int verify(struct relay_call *call, const struct relay_signature *signature, const struct identity_key *key)
+static int verify(struct relay_call *call, const struct relay_signature *signature,
+                  const struct identity_key *key)
 {
         struct signed_request signed_request = {.plane = REQUEST_PLANE_DEVICE,
                                                 .endpoint = lessor_slice_of(call->endpoint->name),
@@ -508,14 +514,15 @@ static bool authenticate(struct relay_call *call)
         e = find_device(call, signature.caller, &key, &has_key, &remembered);
         if (e < 0) {
                 relay_call_refuse(call,
-                                  e == LESSOR_E_NOT_FOUND ? RELAY_REFUSAL_UNKNOWN_RUNNER : relay_refusal_of_store(e),
+                                  e == LESSOR_E_NOT_FOUND ? RELAY_REFUSAL_UNKNOWN_RUNNER
+                                                          : relay_refusal_of_store(e),
                                   NULL);
                 return false;
         }
         e = verify(call, &signature, has_key ? &key : NULL);
         if (e < 0) {
                 relay_call_refuse(call,
-                                  e == LESSOR_E_STALE ? RELAY_REFUSAL_CLOCK_SKEW
+                                  e == LESSOR_E_STALE           ? RELAY_REFUSAL_CLOCK_SKEW
                                   : e == LESSOR_E_BAD_SIGNATURE ? RELAY_REFUSAL_BAD_SIGNATURE
                                                                 : RELAY_REFUSAL_INTERNAL,
                                   &(struct relay_refusal_details){
@@ -560,7 +567,8 @@ void relay_handle_device(struct http_request *http, void *context)
                     ? LESSOR_E_INVALID
                     : message_read(call->endpoint->schema, call->body, call->arena, request, NULL);
         if (e < 0)
-                relay_call_refuse(call, e == LESSOR_E_INVALID ? RELAY_REFUSAL_BAD_SCHEMA : RELAY_REFUSAL_INTERNAL,
+                relay_call_refuse(call,
+                                  e == LESSOR_E_INVALID ? RELAY_REFUSAL_BAD_SCHEMA : RELAY_REFUSAL_INTERNAL,
                                   NULL);
         else
                 call->endpoint->serve(call, request);

@@ -4,8 +4,8 @@
 #include "wire/relay_shapes.h"
 
 /*
- * The debug page (relay-protocol 5, step 1): every job of every site, for somebody who develops against a relay
- * of their own. Off unless asked for, and never to be exposed.
+ * The debug page (relay-protocol 5, step 1): every job of every site, for somebody who develops against a
+ * relay of their own. Off unless asked for, and never to be exposed.
  */
 
 #define DEBUG_JOBS 10000
@@ -34,7 +34,9 @@ static void put_escaped(struct buf *out, struct lessor_slice text)
 
 static void put_job(struct buf *out, const struct lessor_job *job)
 {
-        const struct lessor_slice cells[] = {job->site_id, job->stub.id, job->stub.owner,
+        const struct lessor_slice cells[] = {job->site_id,
+                                             job->stub.id,
+                                             job->stub.owner,
                                              lessor_slice_of(message_word(&kind_words, (int)job->stub.kind)),
                                              lessor_slice_of(message_word(&job_state_words, (int)job->state)),
                                              job->claimed ? job->runner_id : LESSOR_SLICE("")};
@@ -77,8 +79,9 @@ void relay_handle_debug(struct http_request *http, void *context)
                 http_answer(http, 503, NULL, NULL);
                 return;
         }
-        buf_text(&page, "<!doctype html><title>relay jobs</title><table>\n<tr><th>site<th>job<th>owner<th>kind"
-                        "<th>state<th>runner</tr>\n");
+        buf_text(&page,
+                 "<!doctype html><title>relay jobs</title><table>\n<tr><th>site<th>job<th>owner<th>kind"
+                 "<th>state<th>runner</tr>\n");
         for (size_t i = 0; i < jobs.n; i++)
                 put_job(&page, &jobs.items[i]);
         buf_text(&page, "</table>\n");

@@ -92,16 +92,18 @@ static void serve_start(struct relay_call *call, const struct pair_start_request
         if (e == 0)
                 e = new_codes(call, &request, now_ms, &codes);
         if (e < 0) {
-                relay_call_refuse(call, e == LESSOR_E_BUSY ? RELAY_REFUSAL_PAIRING_FULL : relay_refusal_of_store(e),
+                relay_call_refuse(call,
+                                  e == LESSOR_E_BUSY ? RELAY_REFUSAL_PAIRING_FULL : relay_refusal_of_store(e),
                                   NULL);
                 return;
         }
-        relay_call_answer(call, &pair_start_answer_table,
-                          &(struct pair_start_answer){.device_code = lessor_slice_of(codes.device_code),
-                                                      .user_code = lessor_slice_of(codes.user_code),
-                                                      .verification_url = call->relay->options.verification_url,
-                                                      .expires_ms = codes.expires_ms,
-                                                      .poll_interval_ms = PAIRING_POLL_INTERVAL_MS});
+        relay_call_answer(
+                call, &pair_start_answer_table,
+                &(struct pair_start_answer){.device_code = lessor_slice_of(codes.device_code),
+                                            .user_code = lessor_slice_of(codes.user_code),
+                                            .verification_url = call->relay->options.verification_url,
+                                            .expires_ms = codes.expires_ms,
+                                            .poll_interval_ms = PAIRING_POLL_INTERVAL_MS});
         sodium_memzero(&codes, sizeof(codes));
 }
 
@@ -136,8 +138,8 @@ static void serve_poll(struct relay_call *call, const struct pair_poll_request *
 
         e = lessor_routing_now(call->relay->parts.store, &now_ms);
         if (e == 0)
-                e = pairing_poll(call->relay->parts.pairings, call->projection, in->device_code, now_ms, call->arena,
-                                 &state, &pairing, &record);
+                e = pairing_poll(call->relay->parts.pairings, call->projection, in->device_code, now_ms,
+                                 call->arena, &state, &pairing, &record);
         if (e == 0 && state == PAIRING_PENDING)
                 out.status = PAIR_STATUS_PENDING;
         else if (e == 0 && state == PAIRING_APPROVED) {
@@ -202,8 +204,9 @@ void relay_handle_pair(struct http_request *http, void *context)
         request = lessor_arena_alloc(call->arena, sizeof(*request));
         e = request == NULL ? LESSOR_E_NOMEM : pair_request_read(call->body, call->arena, request);
         if (e < 0) {
-                relay_call_refuse(call, e == LESSOR_E_INVALID ? RELAY_REFUSAL_BAD_PAIR_SCHEMA : RELAY_REFUSAL_INTERNAL,
-                                  NULL);
+                relay_call_refuse(
+                        call, e == LESSOR_E_INVALID ? RELAY_REFUSAL_BAD_PAIR_SCHEMA : RELAY_REFUSAL_INTERNAL,
+                        NULL);
                 return;
         }
         switch (request->form) {

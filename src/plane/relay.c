@@ -10,6 +10,7 @@
 #include "base/macro.h"
 #include "crypto/request_signature.h"
 #include "plane/relay_call.h"
+#include "plane/relay_hooks.h"
 #include "wire/envelope_text.h"
 #include "wire/handshake.h"
 #include "wire/relay_shapes.h"
@@ -102,7 +103,8 @@ struct relay_call *relay_call_begin(struct http_request *http, struct relay *rel
         return call;
 }
 
-bool relay_call_signature(struct relay_call *call, const char *caller_header, struct relay_signature *ret_signature)
+bool relay_call_signature(struct relay_call *call, const char *caller_header,
+                          struct relay_signature *ret_signature)
 {
         struct lessor_slice caller = http_header(call->http, caller_header);
         struct lessor_slice issued = http_header(call->http, "x-byollm-issued-at");
@@ -225,42 +227,93 @@ static void handle_unknown(struct http_request *http, void *context)
 
 /* --- The route table --- */
 
+/* Readiness writes, so it may take as long as a commit; it is asked every few seconds at most. */
+static void handle_ready(struct http_request *http, void *context)
+{
+        const struct relay *relay = context;
+        int e = http_draining(http) ? LESSOR_E_UNAVAILABLE : lessor_routing_check(relay->parts.store);
+
+        if (e == 0)
+                http_answer_json(http, 200, LESSOR_SLICE("{\"ready\":true}"));
+        else
+                http_answer_json(http, 503, LESSOR_SLICE("{\"ready\":false}"));
+}
+
+static void handle_live(struct http_request *http, void *context)
+{
+        (void)context;
+        http_answer_json(http, 200, LESSOR_SLICE("{\"live\":true}"));
+}
+
 struct route_row {
         bool under_base; /* the path is relative to the base path */
         struct http_route route;
 };
 
 static const struct route_row rows[] = {
-        {true, {NULL, "/claim", relay_handle_device, LIMIT_BODY_CONTROL, "claim", "Claim work for this device"}},
-        {true, {NULL, "/fetch", relay_handle_device, LIMIT_BODY_CONTROL, "fetch", "Fetch the sealed payload of a claimed job"}},
-        {true, {NULL, "/result", relay_handle_device, LIMIT_BODY_ENVELOPE, "result", "Hand in a sealed result"}},
-        {true, {NULL, "/heartbeat", relay_handle_device, LIMIT_BODY_CONTROL, "heartbeat", "Say that the device is there, and renew its leases"}},
+        {true,
+         {NULL, "/claim", relay_handle_device, LIMIT_BODY_CONTROL, "claim", "Claim work for this device"}},
+        {true,
+         {NULL, "/fetch", relay_handle_device, LIMIT_BODY_CONTROL, "fetch",
+          "Fetch the sealed payload of a claimed job"}},
+        {true,
+         {NULL, "/result", relay_handle_device, LIMIT_BODY_ENVELOPE, "result", "Hand in a sealed result"}},
+        {true,
+         {NULL, "/heartbeat", relay_handle_device, LIMIT_BODY_CONTROL, "heartbeat",
+          "Say that the device is there, and renew its leases"}},
         {true, {NULL, "/release", relay_handle_device, LIMIT_BODY_CONTROL, "release", "Give leases back"}},
-        {true, {NULL, "/pair", relay_handle_pair, LIMIT_BODY_CONTROL, "pair", "Pair a device with its owner"}},
-        {true, {NULL, "/debug", relay_handle_debug, LIMIT_BODY_CONTROL, "debug", "Show every job, when switched on"}},
-        {false, {NULL, "/debug", relay_handle_debug, LIMIT_BODY_CONTROL, "debug", "Show every job, when switched on"}},
-        {false, {NULL, "/relay/site/enqueue", relay_handle_site, LIMIT_BODY_CONTROL, "enqueue", "Publish a stub"}},
-        {false, {NULL, "/relay/site/payload", relay_handle_site, LIMIT_BODY_ENVELOPE, "payload", "Hand in a sealed payload"}},
-        {false, {NULL, "/relay/site/cancel", relay_handle_site, LIMIT_BODY_CONTROL, "cancel", "Withdraw a job"}},
-        {false, {NULL, "/relay/site/pending", relay_handle_site, LIMIT_BODY_CONTROL, "pending", "Ask which jobs await their payload"}},
-        {false, {NULL, "/relay/site/results", relay_handle_site, LIMIT_BODY_CONTROL, "results", "Ask for results"}},
-        {false, {NULL, "/relay/site/ack", relay_handle_site, LIMIT_BODY_CONTROL, "ack", "Let the relay forget results"}},
+        {true,
+         {NULL, "/pair", relay_handle_pair, LIMIT_BODY_CONTROL, "pair", "Pair a device with its owner"}},
+        {true,
+         {NULL, "/debug", relay_handle_debug, LIMIT_BODY_CONTROL, "debug",
+          "Show every job, when switched on"}},
+        {false,
+         {NULL, "/debug", relay_handle_debug, LIMIT_BODY_CONTROL, "debug",
+          "Show every job, when switched on"}},
+        {false,
+         {NULL, "/relay/site/enqueue", relay_handle_site, LIMIT_BODY_CONTROL, "enqueue", "Publish a stub"}},
+        {false,
+         {NULL, "/relay/site/payload", relay_handle_site, LIMIT_BODY_ENVELOPE, "payload",
+          "Hand in a sealed payload"}},
+        {false,
+         {NULL, "/relay/site/cancel", relay_handle_site, LIMIT_BODY_CONTROL, "cancel", "Withdraw a job"}},
+        {false,
+         {NULL, "/relay/site/pending", relay_handle_site, LIMIT_BODY_CONTROL, "pending",
+          "Ask which jobs await their payload"}},
+        {false,
+         {NULL, "/relay/site/results", relay_handle_site, LIMIT_BODY_CONTROL, "results", "Ask for results"}},
+        {false,
+         {NULL, "/relay/site/ack", relay_handle_site, LIMIT_BODY_CONTROL, "ack",
+          "Let the relay forget results"}},
+        {false,
+         {"GET", "/health/live", handle_live, LIMIT_BODY_CONTROL, "live", "Whether the process answers"}},
+        {false,
+         {"GET", "/health/ready", handle_ready, LIMIT_BODY_CONTROL, "ready", "Whether work can be taken"}},
         {false, {NULL, "*", handle_unknown, LIMIT_BODY_CONTROL, "-", "Everything else"}},
 };
 
 static int make_routes(struct relay *relay)
 {
-        relay->routes = calloc(ARRAY_SIZE(rows) + 1, sizeof(*relay->routes));
+        size_t n_hooks = 0;
+
+        while (relay_hook_routes[n_hooks].handler != NULL)
+                n_hooks++;
+        relay->routes = calloc(n_hooks + ARRAY_SIZE(rows) + 1, sizeof(*relay->routes));
         relay->paths = calloc(ARRAY_SIZE(rows), sizeof(*relay->paths));
         if (relay->routes == NULL || relay->paths == NULL)
                 return LESSOR_E_NOMEM;
+        if (n_hooks > 0)
+                memcpy(relay->routes, relay_hook_routes, n_hooks * sizeof(*relay->routes));
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-                relay->routes[i] = rows[i].route;
+                struct http_route *route = &relay->routes[n_hooks + i];
+
+                *route = rows[i].route;
                 if (!rows[i].under_base)
                         continue;
-                if (asprintf(&relay->paths[relay->n_paths], "%s%s", relay->options.base_path, rows[i].route.path) < 0)
+                if (asprintf(&relay->paths[relay->n_paths], "%s%s", relay->options.base_path,
+                             rows[i].route.path) < 0)
                         return LESSOR_E_NOMEM;
-                relay->routes[i].path = relay->paths[relay->n_paths++];
+                route->path = relay->paths[relay->n_paths++];
         }
         return 0;
 }

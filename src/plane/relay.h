@@ -19,14 +19,14 @@
 struct relay;
 
 struct relay_options {
-        const char *base_path;               /* of the device plane, begins with `/`, no slash at its end; "" is the root */
-        int64_t lease_ms;                    /* length of a lease */
+        const char *base_path; /* of the device plane, begins with `/`, no slash at its end; "" is the root */
+        int64_t lease_ms;      /* length of a lease */
         struct lessor_slice verification_url; /* absent: no pairing by code */
-        struct lessor_slice update_offer;    /* absent: none is made */
-        struct lessor_slice daemon_floor;    /* absent: nobody is refused */
-        bool grants;                         /* put each claimed job to the grant author */
-        bool satisfiable;                    /* ask the policy at enqueue */
-        bool debug;                          /* serve the debug page */
+        struct lessor_slice update_offer;     /* absent: none is made */
+        struct lessor_slice daemon_floor;     /* absent: nobody is refused */
+        bool grants;                          /* put each claimed job to the grant author */
+        bool satisfiable;                     /* ask the policy at enqueue */
+        bool debug;                           /* serve the debug page */
 };
 
 /* What the plane works with. All borrowed; all outlive it. */

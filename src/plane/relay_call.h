@@ -33,7 +33,7 @@ struct relay_call {
         struct relay *relay;
         struct http_request *http;
         struct lessor_arena *arena;
-        json_t *body; /* NULL: absent, or no JSON */
+        json_t *body;                  /* NULL: absent, or no JSON */
         struct projection *projection; /* held until the request ends */
         struct lessor_ticket ticket;   /* what the answer rests on */
         const struct relay_endpoint *endpoint;
@@ -60,7 +60,8 @@ struct relay_signature {
 };
 
 /* Reads the signature headers. Returns false when one is missing or malformed: "not signed". */
-bool relay_call_signature(struct relay_call *call, const char *caller_header, struct relay_signature *ret_signature);
+bool relay_call_signature(struct relay_call *call, const char *caller_header,
+                          struct relay_signature *ret_signature);
 
 /* The body as it is signed: empty for any method but POST. */
 struct lessor_slice relay_call_signed_body(const struct relay_call *call);

@@ -11,8 +11,18 @@
 
 /* The site plane (relay-protocol 5 and 8). */
 
-/* The reads may say nothing longer than this about one job, so that many fit an answer. */
-#define PENDING_MAX 10000
+/* More than this at once would not fit an answer even with the shortest ids. */
+#define PENDING_MAX 32768
+
+/*
+ * What one job takes of an answer at most, but for its envelope: texts that somebody chose may have to be
+ * escaped, six bytes for one.
+ */
+static size_t description_bytes(const struct lessor_job *job)
+{
+        return 512 + 6 * (job->stub.id.n + job->runner_id.n + job->runner_owner.n) + job->device.identity.n +
+               job->device.encryption.n + job->device.encryption_sig.n;
+}
 
 /* --- enqueue --- */
 
@@ -20,11 +30,12 @@
 static bool satisfiable(struct relay_call *call, const struct lessor_stub *stub)
 {
         _cleanup_(policy_unrefp) struct policy *policy = policy_cell_get(call->relay->parts.author->policy);
-        struct relay_refusal_details details = {.subject = stub->purpose.p == NULL ? LESSOR_SLICE("that purpose")
-                                                                                   : stub->purpose};
+        struct relay_refusal_details details = {
+                .subject = stub->purpose.p == NULL ? LESSOR_SLICE("that purpose") : stub->purpose};
         enum policy_satisfiable verdict;
 
-        if (policy_satisfiable(policy, call->site->site_id, stub->owner, stub->purpose, stub->kind, &verdict) < 0) {
+        if (policy_satisfiable(policy, call->site->site_id, stub->owner, stub->purpose, stub->kind,
+                               &verdict) < 0) {
                 relay_call_refuse(call, RELAY_REFUSAL_CANNOT_CHECK, NULL);
                 return false;
         }
@@ -57,12 +68,13 @@ static void serve_enqueue(struct relay_call *call, const void *request)
         }
         if (call->relay->options.satisfiable && !satisfiable(call, &in->stub))
                 return;
-        e = lessor_routing_enqueue(call->relay->parts.store, call->site->site_id, &in->stub, call->arena, &job,
-                                   &ticket);
+        e = lessor_routing_enqueue(call->relay->parts.store, call->site->site_id, &in->stub, call->arena,
+                                   &job, &ticket);
         relay_call_rests_on(call, ticket);
         if (e < 0)
-                relay_call_refuse(call, e == LESSOR_E_LOW_SPACE ? RELAY_REFUSAL_LOW_SPACE : relay_refusal_of_store(e),
-                                  NULL);
+                relay_call_refuse(
+                        call, e == LESSOR_E_LOW_SPACE ? RELAY_REFUSAL_LOW_SPACE : relay_refusal_of_store(e),
+                        NULL);
         else
                 relay_call_answer(call, &job_state_answer_table,
                                   &(struct job_state_answer){.job_id = in->stub.id, .state = job.state});
@@ -80,7 +92,8 @@ static void serve_payload(struct relay_call *call, const void *request)
 
         if (!relay_call_envelope(call, &in->envelope.sealed, &envelope))
                 return;
-        e = lessor_routing_seal(call->relay->parts.store, call->site->site_id, in->job_id, &envelope, &was, &ticket);
+        e = lessor_routing_seal(call->relay->parts.store, call->site->site_id, in->job_id, &envelope, &was,
+                                &ticket);
         relay_call_rests_on(call, ticket);
         if (e == LESSOR_E_TOO_LATE) {
                 const char *word = message_word(&job_state_words, (int)was);
@@ -92,8 +105,9 @@ static void serve_payload(struct relay_call *call, const void *request)
         if (e < 0)
                 relay_call_refuse_error(call, e);
         else
-                relay_call_answer(call, &job_state_answer_table,
-                                  &(struct job_state_answer){.job_id = in->job_id, .state = LESSOR_JOB_READY});
+                relay_call_answer(
+                        call, &job_state_answer_table,
+                        &(struct job_state_answer){.job_id = in->job_id, .state = LESSOR_JOB_READY});
 }
 
 static void serve_cancel(struct relay_call *call, const void *request)
@@ -117,8 +131,8 @@ static void serve_ack(struct relay_call *call, const void *request)
         struct ack_answer out = {0};
         int e;
 
-        e = lessor_routing_ack(call->relay->parts.store, call->site->site_id, in->job_ids, in->n_job_ids, call->arena,
-                               &out.acked, &out.n_acked, &ticket);
+        e = lessor_routing_ack(call->relay->parts.store, call->site->site_id, in->job_ids, in->n_job_ids,
+                               call->arena, &out.acked, &out.n_acked, &ticket);
         relay_call_rests_on(call, ticket);
         if (e < 0)
                 relay_call_refuse_error(call, e);
@@ -178,14 +192,20 @@ static bool park(struct relay_call *call, struct lessor_slice key, uint64_t gene
         return true;
 }
 
-static int describe_pending(struct relay_call *call, const struct lessor_job_list *jobs, struct pending_answer *out)
+static int describe_pending(struct relay_call *call, const struct lessor_job_list *jobs,
+                            struct pending_answer *out)
 {
+        size_t bytes = 0;
+
         out->jobs = lessor_arena_array(call->arena, jobs->n, sizeof(*out->jobs));
         if (out->jobs == NULL)
                 return LESSOR_E_NOMEM;
         for (size_t i = 0; i < jobs->n; i++) {
                 const struct lessor_job *job = &jobs->items[i];
 
+                bytes += description_bytes(job);
+                if (i > 0 && bytes > LIMIT_ANSWER)
+                        break;
                 out->jobs[out->n_jobs++] = (struct pending_job){.job_id = job->stub.id,
                                                                 .device = job->device,
                                                                 .runner_id = job->runner_id,
@@ -216,7 +236,8 @@ static void read_pending(struct http_request *http, void *context)
         e = lessor_routing_sweep(store, NULL, NULL, &ticket);
         relay_call_rests_on(call, ticket);
         if (e == 0)
-                e = lessor_routing_awaiting(store, call->site->site_id, PENDING_MAX, call->arena, &jobs, &ticket);
+                e = lessor_routing_awaiting(store, call->site->site_id, PENDING_MAX, call->arena, &jobs,
+                                            &ticket);
         relay_call_rests_on(call, ticket);
         if (e == 0 && jobs.n == 0 && park(call, key, generation, read_pending))
                 return;
@@ -231,19 +252,25 @@ static void read_pending(struct http_request *http, void *context)
 static int describe_results(struct relay_call *call, const struct lessor_result_list *results,
                             struct results_answer *out)
 {
+        size_t bytes = 0;
+
         out->jobs = lessor_arena_array(call->arena, results->n, sizeof(*out->jobs));
         if (out->jobs == NULL)
                 return LESSOR_E_NOMEM;
         for (size_t i = 0; i < results->n; i++) {
                 const struct lessor_job *job = &results->items[i].job;
 
-                out->jobs[out->n_jobs++] = (struct result_job){.job_id = job->stub.id,
-                                                               .envelope.text = results->items[i].envelope.json,
-                                                               .disposition = job->disposition,
-                                                               .runner_id = job->runner_id,
-                                                               .lease_id = job->lease_id,
-                                                               .device = job->device,
-                                                               .runner_owner = job->runner_owner};
+                bytes += description_bytes(job) + results->items[i].envelope.json.n;
+                if (i > 0 && bytes > LIMIT_ANSWER)
+                        break;
+                out->jobs[out->n_jobs++] =
+                        (struct result_job){.job_id = job->stub.id,
+                                            .envelope.text = results->items[i].envelope.json,
+                                            .disposition = job->disposition,
+                                            .runner_id = job->runner_id,
+                                            .lease_id = job->lease_id,
+                                            .device = job->device,
+                                            .runner_owner = job->runner_owner};
         }
         return 0;
 }
@@ -265,7 +292,7 @@ static void read_results(struct http_request *http, void *context)
                 return;
         }
         generation = parking_generation(call->relay->parts.lot, key);
-        e = lessor_routing_finished(call->relay->parts.store, call->site->site_id, LIMIT_RESULTS_BYTES, call->arena,
+        e = lessor_routing_finished(call->relay->parts.store, call->site->site_id, LIMIT_ANSWER, call->arena,
                                     &results, &ticket);
         relay_call_rests_on(call, ticket);
         if (e == 0 && results.n == 0 && park(call, key, generation, read_results))
@@ -396,9 +423,11 @@ static int read_request(struct relay_call *call, void **ret_request, struct less
         return e;
 }
 
-_Static_assert(offsetof(struct enqueue_request, site_id) == 0 && offsetof(struct payload_request, site_id) == 0 &&
+_Static_assert(offsetof(struct enqueue_request, site_id) == 0 &&
+                       offsetof(struct payload_request, site_id) == 0 &&
                        offsetof(struct cancel_request, site_id) == 0 &&
-                       offsetof(struct ack_request, site_id) == 0 && offsetof(struct site_query, site_id) == 0,
+                       offsetof(struct ack_request, site_id) == 0 &&
+                       offsetof(struct site_query, site_id) == 0,
                "the site id comes first in every request of the site plane");
 
 void relay_handle_site(struct http_request *http, void *context)
@@ -417,7 +446,8 @@ void relay_handle_site(struct http_request *http, void *context)
                 return;
         e = read_request(call, &request, &site_id);
         if (e < 0)
-                relay_call_refuse(call, e == LESSOR_E_INVALID ? RELAY_REFUSAL_BAD_SCHEMA : RELAY_REFUSAL_INTERNAL,
+                relay_call_refuse(call,
+                                  e == LESSOR_E_INVALID ? RELAY_REFUSAL_BAD_SCHEMA : RELAY_REFUSAL_INTERNAL,
                                   NULL);
         else if (!lessor_slice_equal(site_id, call->site->site_id))
                 relay_call_refuse(call, RELAY_REFUSAL_WRONG_SITE, NULL);
