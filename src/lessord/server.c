@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: MIT */
+#include "lessord/server.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/macro.h"
+#include "http/server.h"
+#include "lessor/error.h"
+#include "plane/relay.h"
+#include "plane/relay_hooks.h"
+#include "routing/directory/source.h"
+#include "routing/memory.h"
+#include "routing/sqlite.h"
+
+#define DRAIN_MS          10000
+#define SIGNER_TIMEOUT_MS 2000
+
+/* All parts of a running server, in the order in which they are made. server_done takes down what is there.
+ */
+struct server {
+        const struct options *options;
+        struct buf *problem;
+        struct lessor_arena *arena;
+        struct clock *store_clock, *wall_clock;
+        bool clock_is_manual; /* time moves only when a test says so, and then nothing sweeps by itself */
+        struct parking_lot *lot;
+        struct lessor_routing_store *store;
+        struct projection_cell projections;
+        struct policy_cell policies;
+        bool has_cells;
+        struct directory *directory; /* NULL when both projection and policy come from files */
+        struct source *projection_source, *policy_source; /* NULL: the built-in tables */
+        struct pairing_table *pairings;
+        struct grant_author author;
+        struct relay *relay;
+        struct http_server *http;
+};
+
+/* --- Parts --- */
+
+static int explain(struct server *s, int error, const char *what, const char *which)
+{
+        if (s->problem->n == 0)
+                buf_printf(s->problem, "%s %s: %s", what, which, lessor_error_text(error));
+        return error;
+}
+
+static int explain_text(struct server *s, int error, const char *problem)
+{
+        if (s->problem->n == 0)
+                buf_text(s->problem, problem == NULL ? lessor_error_text(error) : problem);
+        return error;
+}
+
+static void on_churn(void *context, const struct lessor_churn *churn)
+{
+        (void)context;
+        log_warning("site-does-not-seal", LOG_TEXT("site", churn->site_id), LOG_TEXT("owner", churn->owner),
+                    LOG_INT("expiries", churn->expiries), LOG_INT("window_ms", churn->window_ms));
+}
+
+static void choose_clocks(struct server *s)
+{
+        struct clock *manual = test_clock();
+
+        s->clock_is_manual = manual != NULL;
+        s->store_clock = manual != NULL ? manual : clock_steady();
+        s->wall_clock = manual != NULL ? manual : clock_wall();
+}
+
+static bool in_memory(const struct server *s)
+{
+        return strcmp(s->options->store, "memory") == 0;
+}
+
+static int open_store(struct server *s)
+{
+        const struct lessor_routing_listener listener = {.context = s->lot,
+                                                         .awaiting = relay_on_awaiting,
+                                                         .finished = relay_on_finished,
+                                                         .churn = on_churn};
+        const struct sqlite_store_options options = {.low_space_bytes = (uint64_t)s->options->low_disk_bytes};
+        int e;
+
+        if (mkdir(s->options->data, 0700) < 0 && errno != EEXIST) {
+                buf_printf(s->problem, "--data: cannot make %s: %s", s->options->data, strerror(errno));
+                return LESSOR_E_IO;
+        }
+        if (in_memory(s))
+                e = memory_store_new(s->store_clock, &listener, &s->store);
+        else
+                e = sqlite_store_new(s->options->data, s->store_clock, &listener, &options, &s->store,
+                                     s->problem);
+        return e < 0 ? explain(s, e, "--data: cannot use", s->options->data) : 0;
+}
+
+static int open_source(struct server *s, const char *path, const char *option,
+                       int (*open)(const char *path, void *cell, struct source **ret_source), void *cell,
+                       struct source **ret_source)
+{
+        int e = open(path, cell, ret_source);
+
+        if (e == 0)
+                e = source_reload(*ret_source);
+        if (e < 0)
+                buf_printf(s->problem, "%s: cannot use %s: %s; the log says where", option, path,
+                           lessor_error_text(e));
+        return e;
+}
+
+static int open_projection(const char *path, void *cell, struct source **ret_source)
+{
+        return source_new_projection(path, cell, ret_source);
+}
+
+static int open_policy(const char *path, void *cell, struct source **ret_source)
+{
+        return source_new_policy(path, cell, ret_source);
+}
+
+/* Sites, consents, devices and rosters: from files, or from the built-in tables. */
+static int open_control_plane(struct server *s, const char *database)
+{
+        const struct options *o = s->options;
+        int e = 0;
+
+        projection_cell_init(&s->projections);
+        policy_cell_init(&s->policies);
+        s->has_cells = true;
+        if (o->projection != NULL)
+                e = open_source(s, o->projection, "--projection", open_projection, &s->projections,
+                                &s->projection_source);
+        if (e == 0 && o->policy != NULL)
+                e = open_source(s, o->policy, "--policy", open_policy, &s->policies, &s->policy_source);
+        if (e == 0 && (o->projection == NULL || o->policy == NULL)) {
+                e = directory_open(database, o->projection == NULL ? &s->projections : NULL,
+                                   o->policy == NULL ? &s->policies : NULL, &s->directory);
+                if (e < 0)
+                        explain(s, e, "cannot use the tables in", database);
+        }
+        return e;
+}
+
+static int open_signer(struct server *s)
+{
+        const struct options *o = s->options;
+        const char *path = o->grant_key != NULL ? o->grant_key : o->grant_signer;
+        int e = 0;
+
+        s->author.policy = &s->policies;
+        if (o->grant_key != NULL)
+                e = signer_open_file(o->grant_key, &s->author.signer);
+        else if (o->grant_signer != NULL)
+                e = signer_open_socket(o->grant_signer, SIGNER_TIMEOUT_MS, &s->author.signer);
+        return e < 0 ? explain(s, e,
+                               o->grant_key != NULL ? "--grant-key: cannot use"
+                                                    : "--grant-signer: cannot use",
+                               path)
+                     : 0;
+}
+
+static int open_relay(struct server *s)
+{
+        const struct options *o = s->options;
+        const struct relay_options options = {.base_path = o->base_path,
+                                              .lease_ms = o->lease_ms,
+                                              .verification_url = lessor_slice_of(o->verification_url),
+                                              .update_offer = lessor_slice_of(o->update_offer),
+                                              .daemon_floor = lessor_slice_of(o->daemon_floor),
+                                              .grants = o->grants && s->author.signer != NULL,
+                                              .satisfiable = o->satisfiable,
+                                              .debug = o->debug};
+        const struct relay_parts parts = {.store = s->store,
+                                          .projections = &s->projections,
+                                          .author = &s->author,
+                                          .pairings = s->pairings,
+                                          .lot = s->lot,
+                                          .wall = s->wall_clock};
+
+        return relay_new(&options, &parts, &s->relay);
+}
+
+static int open_http(struct server *s)
+{
+        const struct options *o = s->options;
+        struct http_options options;
+        struct http_listen *listen = lessor_arena_array(s->arena, o->n_listen, sizeof(*listen));
+        const char *problem = NULL;
+        int e;
+
+        if (listen == NULL)
+                return LESSOR_E_NOMEM;
+        for (size_t i = 0; i < o->n_listen; i++)
+                listen[i] = (struct http_listen){.address = o->listen[i],
+                                                 .tls = o->tls_cert != NULL,
+                                                 .routes = relay_routes(s->relay),
+                                                 .context = s->relay,
+                                                 .name = "relay"};
+        http_options_init(&options);
+        options.listen = listen;
+        options.n_listen = o->n_listen;
+        if (o->threads > 0)
+                options.threads = (unsigned)o->threads;
+        options.tls_cert = o->tls_cert;
+        options.tls_key = o->tls_key;
+        options.max_connections = (unsigned)o->max_connections;
+        options.max_per_address = (unsigned)o->max_connections_per_address;
+        e = http_server_new(&options, s->arena, &s->http, &problem);
+        return e < 0 ? explain_text(s, e, problem) : 0;
+}
+
+static int server_open(struct server *s)
+{
+        char *database = NULL;
+        int e = 0;
+
+        s->arena = lessor_arena_new();
+        s->lot = parking_lot_new();
+        if (s->arena == NULL || s->lot == NULL)
+                return LESSOR_E_NOMEM;
+        choose_clocks(s);
+        e = open_store(s);
+        if (e == 0) {
+                if (asprintf(&database, "%s/" SQLITE_STORE_FILE, s->options->data) < 0)
+                        return LESSOR_E_NOMEM;
+                e = open_control_plane(s, in_memory(s) ? ":memory:" : database);
+                if (e == 0)
+                        e = pairing_open(in_memory(s) ? ":memory:" : database, &s->pairings);
+                free(database);
+        }
+        if (e == 0)
+                e = open_signer(s);
+        if (e == 0)
+                e = open_relay(s);
+        if (e == 0)
+                e = open_http(s);
+        return e;
+}
+
+static void server_done(struct server *s)
+{
+        /* Nobody asks the store any more, then the store ends, which tells every answer that still waits. */
+        http_server_drain(s->http, 0);
+        s->store = lessor_routing_store_free(s->store);
+        s->http = http_server_free(s->http);
+        s->relay = relay_free(s->relay);
+        s->author.signer = signer_free(s->author.signer);
+        s->pairings = pairing_free(s->pairings);
+        s->directory = directory_free(s->directory);
+        s->projection_source = source_free(s->projection_source);
+        s->policy_source = source_free(s->policy_source);
+        if (s->has_cells) {
+                projection_cell_done(&s->projections);
+                policy_cell_done(&s->policies);
+        }
+        s->lot = parking_lot_free(s->lot);
+        s->arena = lessor_arena_free(s->arena);
+}
+
+/* --- Serving --- */
+
+static void announce(const struct server *s)
+{
+        const struct options *o = s->options;
+
+        for (size_t i = 0; i < o->n_listen; i++) {
+                const char *colon = strrchr(o->listen[i], ':');
+
+                printf("listening on %s://%.*s:%u\n", o->tls_cert != NULL ? "https" : "http",
+                       (int)(colon - o->listen[i]), o->listen[i], http_server_port(s->http, i));
+        }
+        fflush(stdout);
+}
+
+static void reload(struct server *s)
+{
+        _cleanup_(buf_done) struct buf problem = {0};
+        const char *why = NULL;
+        struct lessor_arena *arena = lessor_arena_new();
+
+        log_info("reload", LOG_BOOL("tls", s->options->tls_cert != NULL));
+        if (arena != NULL && s->options->tls_cert != NULL && http_server_reload_tls(s->http, arena, &why) < 0)
+                log_error("certificate-not-reloaded", LOG_CSTR("problem", why));
+        if (s->projection_source != NULL)
+                source_reload(s->projection_source);
+        if (s->policy_source != NULL)
+                source_reload(s->policy_source);
+        lessor_arena_free(arena);
+}
+
+/* What is due once a second: files that changed, and the sweep that lets no deadline wait for a request. */
+static void tick(struct server *s)
+{
+        struct lessor_ticket ticket;
+
+        if (s->projection_source != NULL)
+                source_check(s->projection_source);
+        if (s->policy_source != NULL)
+                source_check(s->policy_source);
+        if (!s->clock_is_manual)
+                lessor_routing_sweep(s->store, NULL, NULL, &ticket);
+}
+
+/* Waits for signals, and ticks in between, until one says to end. */
+static void attend(struct server *s, const sigset_t *signals)
+{
+        static const struct timespec second = {.tv_sec = 1};
+
+        for (;;) {
+                int number = sigtimedwait(signals, NULL, &second);
+
+                if (number == SIGTERM || number == SIGINT)
+                        return;
+                if (number == SIGHUP)
+                        reload(s);
+                else
+                        tick(s);
+        }
+}
+
+int server_run(const struct options *options, struct buf *ret_problem)
+{
+        struct server s = {.options = options, .problem = ret_problem};
+        sigset_t signals;
+        int e;
+
+        /* Blocked before any thread is made, so that only attend() receives them. */
+        sigemptyset(&signals);
+        sigaddset(&signals, SIGTERM);
+        sigaddset(&signals, SIGINT);
+        sigaddset(&signals, SIGHUP);
+        pthread_sigmask(SIG_BLOCK, &signals, NULL);
+        signal(SIGPIPE, SIG_IGN);
+
+        e = server_open(&s);
+        if (e == 0)
+                e = http_server_start(s.http);
+        if (e == 0) {
+                announce(&s);
+                attend(&s, &signals);
+                log_info("draining", LOG_INT("deadline_ms", DRAIN_MS));
+                e = http_server_drain(s.http, DRAIN_MS);
+                if (e < 0)
+                        buf_text(ret_problem, "some requests were cut off at the end");
+        }
+        server_done(&s);
+        return e;
+}
+
+int server_check(const struct options *options, struct buf *ret_problem)
+{
+        struct server s = {.options = options, .problem = ret_problem};
+        int e;
+
+        s.arena = lessor_arena_new();
+        s.lot = parking_lot_new();
+        if (s.arena == NULL || s.lot == NULL)
+                e = LESSOR_E_NOMEM;
+        else
+                e = open_control_plane(&s, ":memory:");
+        if (e == 0)
+                e = open_signer(&s);
+        server_done(&s);
+        return e;
+}
