@@ -153,19 +153,17 @@ static int open_control_plane(struct server *s, const char *database)
 static int open_signer(struct server *s)
 {
         const struct options *o = s->options;
-        const char *path = o->grant_key != NULL ? o->grant_key : o->grant_signer;
+        const char *problem = NULL;
         int e = 0;
 
         s->author.policy = &s->policies;
         if (o->grant_key != NULL)
-                e = signer_open_file(o->grant_key, &s->author.signer);
+                e = signer_open_file(o->grant_key, s->arena, &s->author.signer, &problem);
         else if (o->grant_signer != NULL)
                 e = signer_open_socket(o->grant_signer, SIGNER_TIMEOUT_MS, &s->author.signer);
-        return e < 0 ? explain(s, e,
-                               o->grant_key != NULL ? "--grant-key: cannot use"
-                                                    : "--grant-signer: cannot use",
-                               path)
-                     : 0;
+        if (e < 0 && o->grant_key != NULL)
+                buf_printf(s->problem, "--grant-key: %s", problem == NULL ? lessor_error_text(e) : problem);
+        return e < 0 ? explain(s, e, "--grant-signer: cannot use", o->grant_signer) : 0;
 }
 
 static int open_relay(struct server *s)

@@ -89,7 +89,6 @@ static int author_grant(struct relay_call *call, const struct claim_request *in,
                         int64_t now_ms, enum policy_decline *ret_decline, struct claimed_stub *ret_stub)
 {
         const struct projection_site *site = projection_site_for_key(call->projection, job->stub.site);
-        struct authored_grant grant;
         struct policy_question question;
         int e;
 
@@ -105,21 +104,10 @@ static int author_grant(struct relay_call *call, const struct claim_request *in,
                                             .capabilities = in->capabilities,
                                             .n_capabilities = in->n_capabilities};
         e = grant_author_decide(call->relay->parts.author, &question, job->stub.id, job->stub.site, now_ms,
-                                call->arena, ret_decline, &grant);
+                                call->arena, ret_decline, &ret_stub->grant);
         if (e < 0 || *ret_decline != POLICY_GRANTED)
                 return e;
         ret_stub->has_grant = true;
-        ret_stub->grant =
-                (struct lessor_grant){.grant_id = grant.grant_id,
-                                      .job_id = grant.job_id,
-                                      .site = grant.site,
-                                      .user = grant.user,
-                                      .owner = grant.owner,
-                                      .purpose = grant.purpose,
-                                      .kind = lessor_slice_of(message_word(&kind_words, (int)grant.kind)),
-                                      .service = grant.service,
-                                      .issued_ms = grant.issued_at_ms,
-                                      .signature = grant.signature};
         return 0;
 }
 
@@ -363,14 +351,13 @@ static int describe_sites(struct relay_call *call, struct heartbeat_answer *out)
                         continue;
                 succession = &out->successions[out->n_successions++];
                 succession->key_id = site->key_id;
-                succession->retiring_until_ms = site->retiring_until_ms;
+                succession->retiring_until_ms = site->record->retiring_until_ms;
                 succession->succeeds =
                         lessor_arena_array(call->arena, site->n_succeeds, sizeof(*succession->succeeds));
                 if (succession->succeeds == NULL)
                         return LESSOR_E_NOMEM;
                 for (size_t k = 0; k < site->n_succeeds; k++)
-                        succession->succeeds[succession->n_succeeds++] = (struct lessor_succession_link){
-                                site->succeeds[k].identity, site->succeeds[k].signature};
+                        succession->succeeds[succession->n_succeeds++] = *site->succeeds[k].record;
         }
         if (out->n_successions == 0)
                 out->successions = NULL;
@@ -474,9 +461,9 @@ static int find_device(struct relay_call *call, struct lessor_slice runner_id, s
                 return LESSOR_E_NOT_FOUND;
         call->device.runner_id = record->runner_id;
         call->device.owner = record->owner;
-        call->device.device = record->device;
-        *ret_has_key = record->has_raw;
-        memcpy(ret_key->bytes, record->raw, sizeof(ret_key->bytes));
+        call->device.device = record->record->device;
+        *ret_has_key = record->has_key;
+        *ret_key = record->key;
         return 0;
 }
 

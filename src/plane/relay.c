@@ -208,7 +208,7 @@ int relay_call_pins(struct relay_call *call, struct lessor_slice owner, struct p
                 return LESSOR_E_NOMEM;
         for (size_t i = 0; i < pins.n; i++) {
                 sites[i].key_id = pins.items[i].site->key_id;
-                sites[i].identity = pins.items[i].site->site;
+                sites[i].identity = pins.items[i].site->record->site;
         }
         *ret_sites = sites;
         *ret_n = pins.n;

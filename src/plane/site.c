@@ -342,26 +342,22 @@ static int verify(struct relay_call *call, const struct relay_signature *signatu
                                                 .issued_ms = signature->issued_ms};
         const struct projection_site *site = call->site;
         int64_t now_ms = clock_now_ms(call->relay->parts.wall), store_now_ms;
-        struct identity_key key;
         int e = LESSOR_E_BAD_SIGNATURE;
 
         if (!request_is_fresh(signature->issued_ms, now_ms))
                 return LESSOR_E_STALE;
         request_body_hash(relay_call_signed_body(call), signed_request.body_hash);
-        if (site->has_raw) {
-                memcpy(key.bytes, site->raw, sizeof(key.bytes));
-                e = request_verify(&signed_request, now_ms, &key, signature->signature);
-        }
+        if (site->has_key)
+                e = request_verify(&signed_request, now_ms, &site->key, signature->signature);
         if (e != LESSOR_E_BAD_SIGNATURE || site->n_succeeds == 0)
                 return e;
         if (lessor_routing_now(call->relay->parts.store, &store_now_ms) < 0 ||
             !projection_site_retiring(site, store_now_ms))
                 return e;
         for (size_t i = 0; i < site->n_succeeds && e == LESSOR_E_BAD_SIGNATURE; i++) {
-                if (!site->succeeds[i].has_raw)
-                        continue;
-                memcpy(key.bytes, site->succeeds[i].raw, sizeof(key.bytes));
-                e = request_verify(&signed_request, now_ms, &key, signature->signature);
+                if (site->succeeds[i].has_key)
+                        e = request_verify(&signed_request, now_ms, &site->succeeds[i].key,
+                                           signature->signature);
         }
         return e;
 }
