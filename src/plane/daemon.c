@@ -491,7 +491,7 @@ static bool authenticate(struct relay_call *call)
         struct relay_signature signature;
         struct lessor_ticket ticket = {0};
         struct identity_key key;
-        bool has_key, remembered;
+        bool has_key = false, remembered = false;
         int e;
 
         if (!relay_call_signature(call, "x-byollm-runner", &signature)) {

@@ -429,7 +429,7 @@ _Static_assert(offsetof(struct enqueue_request, site_id) == 0 &&
 void relay_handle_site(struct http_request *http, void *context)
 {
         struct relay_call *call = relay_call_begin(http, context);
-        struct lessor_slice site_id;
+        struct lessor_slice site_id = {0};
         void *request;
         int e;
 
