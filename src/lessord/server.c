@@ -143,7 +143,7 @@ static int open_control_plane(struct server *s, const char *database)
                 e = open_source(s, o->policy, "--policy", open_policy, &s->policies, &s->policy_source);
         if (e == 0 && (o->projection == NULL || o->policy == NULL)) {
                 e = directory_open(database, o->projection == NULL ? &s->projections : NULL,
-                                   o->policy == NULL ? &s->policies : NULL, &s->directory);
+                                   o->policy == NULL ? &s->policies : NULL, &s->directory, s->problem);
                 if (e < 0)
                         explain(s, e, "cannot use the tables in", database);
         }
@@ -232,7 +232,7 @@ static int server_open(struct server *s)
                         return LESSOR_E_NOMEM;
                 e = open_control_plane(s, in_memory(s) ? ":memory:" : database);
                 if (e == 0)
-                        e = pairing_open(in_memory(s) ? ":memory:" : database, &s->pairings);
+                        e = pairing_open(in_memory(s) ? ":memory:" : database, &s->pairings, s->problem);
                 free(database);
         }
         if (e == 0)
