@@ -15,6 +15,7 @@
 #include "base/macro.h"
 #include "http/server.h"
 #include "lessor/error.h"
+#include "plane/control.h"
 #include "plane/relay.h"
 #include "plane/relay_hooks.h"
 #include "routing/directory/source.h"
@@ -42,6 +43,8 @@ struct server {
         struct pairing_table *pairings;
         struct grant_author author;
         struct relay *relay;
+        struct control *control;
+        const char *const *addresses; /* of the relay's listeners, as people read them; in the arena */
         struct http_server *http;
 };
 
@@ -187,12 +190,61 @@ static int open_relay(struct server *s)
         return relay_new(&options, &parts, &s->relay);
 }
 
+static int open_control(struct server *s)
+{
+        const struct options *o = s->options;
+        const struct control_parts parts = {.store = s->store,
+                                            .store_kind = o->store,
+                                            .data = o->data,
+                                            .directory = s->directory,
+                                            .pairings = s->pairings,
+                                            .projections = &s->projections,
+                                            .policies = &s->policies,
+                                            .projection_file = o->projection,
+                                            .projection_source = s->projection_source,
+                                            .policy_file = o->policy,
+                                            .http = &s->http,
+                                            .listeners = &s->addresses,
+                                            .n_listeners = &o->n_listen,
+                                            .token_file = o->control_token};
+
+        return control_new(&parts, s->problem, &s->control);
+}
+
+/* The control API: the socket in the data directory, and TCP when asked for. */
+static int add_control_doors(struct server *s, struct http_listen *listen, size_t *n)
+{
+        const struct options *o = s->options;
+        struct lessor_slice socket;
+        char *path;
+        int e;
+
+        if (asprintf(&path, "unix:%s/control.sock", o->data) < 0)
+                return LESSOR_E_NOMEM;
+        e = lessor_arena_copy(s->arena, lessor_slice_of(path), &socket);
+        free(path);
+        if (e < 0)
+                return e;
+        listen[(*n)++] = (struct http_listen){.address = socket.p,
+                                              .routes = control_routes(s->control),
+                                              .context = s->control,
+                                              .name = "control"};
+        if (o->control_listen != NULL)
+                listen[(*n)++] = (struct http_listen){.address = o->control_listen,
+                                                      .tls = o->tls_cert != NULL,
+                                                      .routes = control_token_routes(s->control),
+                                                      .context = s->control,
+                                                      .name = "control-tcp"};
+        return 0;
+}
+
 static int open_http(struct server *s)
 {
         const struct options *o = s->options;
         struct http_options options;
-        struct http_listen *listen = lessor_arena_array(s->arena, o->n_listen, sizeof(*listen));
+        struct http_listen *listen = lessor_arena_array(s->arena, o->n_listen + 2, sizeof(*listen));
         const char *problem = NULL;
+        size_t n_listen = o->n_listen;
         int e;
 
         if (listen == NULL)
@@ -203,9 +255,12 @@ static int open_http(struct server *s)
                                                  .routes = relay_routes(s->relay),
                                                  .context = s->relay,
                                                  .name = "relay"};
+        e = add_control_doors(s, listen, &n_listen);
+        if (e < 0)
+                return e;
         http_options_init(&options);
         options.listen = listen;
-        options.n_listen = o->n_listen;
+        options.n_listen = n_listen;
         if (o->threads > 0)
                 options.threads = (unsigned)o->threads;
         options.tls_cert = o->tls_cert;
@@ -240,6 +295,8 @@ static int server_open(struct server *s)
         if (e == 0)
                 e = open_relay(s);
         if (e == 0)
+                e = open_control(s);
+        if (e == 0)
                 e = open_http(s);
         return e;
 }
@@ -250,6 +307,7 @@ static void server_done(struct server *s)
         http_server_drain(s->http, 0);
         s->store = lessor_routing_store_free(s->store);
         s->http = http_server_free(s->http);
+        s->control = control_free(s->control);
         s->relay = relay_free(s->relay);
         s->author.signer = signer_free(s->author.signer);
         s->pairings = pairing_free(s->pairings);
@@ -266,16 +324,34 @@ static void server_done(struct server *s)
 
 /* --- Serving --- */
 
-static void announce(const struct server *s)
+/* The URLs that are served, with the real ports: for whoever started us, and for `lessor status`. */
+static int name_addresses(struct server *s)
 {
         const struct options *o = s->options;
+        const char **addresses = lessor_arena_array(s->arena, o->n_listen, sizeof(*addresses));
+        _cleanup_(buf_done) struct buf url = {0};
 
+        if (addresses == NULL)
+                return LESSOR_E_NOMEM;
         for (size_t i = 0; i < o->n_listen; i++) {
                 const char *colon = strrchr(o->listen[i], ':');
+                struct lessor_slice copy;
 
-                printf("listening on %s://%.*s:%u\n", o->tls_cert != NULL ? "https" : "http",
-                       (int)(colon - o->listen[i]), o->listen[i], http_server_port(s->http, i));
+                buf_clear(&url);
+                buf_printf(&url, "%s://%.*s:%u", o->tls_cert != NULL ? "https" : "http",
+                           (int)(colon - o->listen[i]), o->listen[i], http_server_port(s->http, i));
+                if (buf_failed(&url) < 0 || lessor_arena_copy(s->arena, buf_view(&url), &copy) < 0)
+                        return LESSOR_E_NOMEM;
+                addresses[i] = copy.p;
         }
+        s->addresses = addresses;
+        return 0;
+}
+
+static void announce(const struct server *s)
+{
+        for (size_t i = 0; i < s->options->n_listen; i++)
+                printf("listening on %s\n", s->addresses[i]);
         fflush(stdout);
 }
 
@@ -340,6 +416,8 @@ int server_run(const struct options *options, struct buf *ret_problem)
         signal(SIGPIPE, SIG_IGN);
 
         e = server_open(&s);
+        if (e == 0)
+                e = name_addresses(&s);
         if (e == 0)
                 e = http_server_start(s.http);
         if (e == 0) {
