@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # A thin front to Meson and the test runner. `make help` lists what there is.
 
-MESON_BUILD = meson setup --buildtype=release -Db_ndebug=false
+MESON_BUILD = meson setup
 NINJA       = ninja $(if $(JOBS),-j$(JOBS))
 
 .PHONY: help build build-hooks build-asan build-fuzz demo test bench lint fuzz soak install deps clean format

@@ -126,7 +126,7 @@ static int pre_compare(struct lessor_slice a, struct lessor_slice b)
         if (a.p == NULL || b.p == NULL)
                 return (a.p == NULL) - (b.p == NULL);
         for (;;) {
-                struct lessor_slice x, y;
+                struct lessor_slice x = {0}, y = {0};
                 bool a_has = take_identifier(&a, &a_more, &x);
                 bool b_has = take_identifier(&b, &b_more, &y);
                 int order;
