@@ -25,7 +25,7 @@
  * Defines `static inline void NAMEp(TYPE **)` for use with _cleanup_, from a function that frees a TYPE *.
  */
 #define DEFINE_CLEANUP(type, name)                                                                           \
-        static inline void name##p(type **object)                                                            \
+        static inline void name##p(type **object) /* NOLINT(bugprone-macro-parentheses): a type */           \
         {                                                                                                    \
                 if (*object != NULL)                                                                         \
                         name(*object);                                                                       \
