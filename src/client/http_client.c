@@ -19,6 +19,7 @@ struct http_client {
         CURLM *multi;
         char *ca_file;
         char *proxy;
+        char *unix_socket;
         bool guarded;
         CURL *idle[IDLE_HANDLES_KEPT];
         size_t n_idle;
@@ -73,6 +74,8 @@ int http_client_new(const struct http_client_options *options, struct http_clien
         r = copy_text(options->ca_file, &client->ca_file);
         if (r == 0)
                 r = copy_text(options->proxy, &client->proxy);
+        if (r == 0)
+                r = copy_text(options->unix_socket, &client->unix_socket);
         if (r < 0)
                 return r;
         client->multi = curl_multi_init();
@@ -92,6 +95,7 @@ struct http_client *http_client_free(struct http_client *client)
                 curl_multi_cleanup(client->multi);
         free(client->ca_file);
         free(client->proxy);
+        free(client->unix_socket);
         free(client);
         return NULL;
 }
@@ -158,6 +162,8 @@ static CURLcode set_policy(struct http_transfer *t)
         SET(CURLOPT_USERAGENT, "lessor/" LESSOR_VERSION);
         if (c->ca_file != NULL)
                 SET(CURLOPT_CAINFO, c->ca_file);
+        if (c->unix_socket != NULL)
+                SET(CURLOPT_UNIX_SOCKET_PATH, c->unix_socket);
         /* An empty proxy keeps curl from reading http_proxy and its kin. */
         if (c->proxy == NULL || strcmp(c->proxy, "env") != 0)
                 SET(CURLOPT_PROXY, c->proxy == NULL ? "" : c->proxy);
@@ -178,8 +184,10 @@ static CURLcode set_request(struct http_transfer *t, const struct http_request *
         SET(CURLOPT_URL, request->url);
         SET(CURLOPT_TIMEOUT_MS, (long)request->timeout_ms);
         SET(CURLOPT_HTTPHEADER, t->headers);
-        if (strcmp(request->method, "POST") == 0) {
+        if (strcmp(request->method, "GET") != 0) {
                 SET(CURLOPT_POST, 1L);
+                if (strcmp(request->method, "POST") != 0)
+                        SET(CURLOPT_CUSTOMREQUEST, request->method);
                 SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)t->body.n);
                 SET(CURLOPT_POSTFIELDS, t->body.n == 0 ? "" : t->body.p);
         } else {

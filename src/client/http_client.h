@@ -23,10 +23,11 @@ struct http_client_options {
         const char *ca_file; /* PEM; NULL: the system's */
         const char *proxy;   /* NULL: none; "env": what the environment says; else a URL */
         bool guarded; /* refuse link-local and metadata addresses (address_guard.h); then never by proxy */
+        const char *unix_socket; /* path; every request goes there, whatever its URL's host. NULL: none */
 };
 
 struct http_request {
-        const char *method;         /* "GET" or "POST" */
+        const char *method;         /* "GET", "POST" or "PUT" */
         const char *url;            /* absolute, http or https */
         const char *const *headers; /* "name: value" */
         size_t n_headers;

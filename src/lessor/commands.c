@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+#include "lessor/commands.h"
+
+#include "base/macro.h"
+
+/*
+ * Every command. This table parses the command line, is the help, makes the shells' completions, and
+ * lessor(1) is held to it by a test.
+ */
+
+#define END                                              \
+        {                                                \
+                NULL, NULL, NULL, COMPLETE_NOTHING, NULL \
+        }
+#define KINDS  "chat generate llm.chat llm.generate"
+#define STATES "queued awaiting-payload ready running done"
+#define OWNER_FILTER                                                          \
+        {                                                                     \
+                "owner", "USER", "only of this owner", COMPLETE_NOTHING, NULL \
+        }
+
+const struct cli_option cli_common_options[] = {
+        {"json", NULL, "print JSON for programs", COMPLETE_NOTHING, NULL},
+        {"help", NULL, "print help and leave", COMPLETE_NOTHING, NULL},
+        END,
+};
+
+static const struct cli_option server_options[] = {
+        {"data", "DIR", "the server's data directory (LESSOR_DATA; ./lessor-data)", COMPLETE_DIRECTORY, NULL},
+        {"control", "URL", "reach the server over TCP instead, as with lessord --control-listen",
+         COMPLETE_NOTHING, NULL},
+        {"token", "FILE", "the bearer token for --control", COMPLETE_FILE, NULL},
+        END,
+};
+
+static const struct cli_option relay_options[] = {
+        {"relay", "URL", "the relay (LESSOR_RELAY; http://127.0.0.1:5327)", COMPLETE_NOTHING, NULL},
+        {"ca", "FILE", "trust these certificates (PEM) instead of the system's", COMPLETE_FILE, NULL},
+        {"proxy", "URL", "go through a proxy; \"env\" takes it from the environment", COMPLETE_NOTHING, NULL},
+        END,
+};
+
+const struct cli_option *cli_peer_options(enum cli_peer peer)
+{
+        static const struct cli_option *const lists[] = {
+                [PEER_NONE] = NULL, [PEER_SERVER] = server_options, [PEER_RELAY] = relay_options};
+
+        return lists[peer];
+}
+
+static const struct cli_option identity_options[] = {
+        {"keys", "FILE", "the site's key file; its private keys stay here", COMPLETE_FILE, NULL},
+        {"public", "FILE", "its public identity as JSON instead; - is stdin", COMPLETE_FILE, NULL},
+        END,
+};
+
+static const struct cli_option rotate_options[] = {
+        {"keys", "OLD", "the key file that retires", COMPLETE_FILE, NULL},
+        {"new-keys", "NEW", "the key file that follows", COMPLETE_FILE, NULL},
+        {"retire-after", "TIME", "how long the old key may still sign, at most 7d (7d)", COMPLETE_NOTHING,
+         NULL},
+        END,
+};
+
+static const struct cli_option declare_options[] = {
+        {"clear", NULL, "take the declaration back", COMPLETE_NOTHING, NULL},
+        END,
+};
+
+static const struct cli_option mapping_options[] = {
+        {"service", "NAME", "what answers: a service of the owner's devices", COMPLETE_NOTHING, NULL},
+        {"kind", "KIND", "chat or generate (both)", COMPLETE_WORDS, KINDS},
+        {"purpose", "NAME", "for which purpose of the site (default)", COMPLETE_NOTHING, NULL},
+        {"service-owner", "USER", "whose service it is (the owner's own)", COMPLETE_NOTHING, NULL},
+        END,
+};
+
+static const struct cli_option owner_filter[] = {OWNER_FILTER, END};
+
+static const struct cli_option approve_options[] = {
+        {"owner", "USER", "whose device it is", COMPLETE_NOTHING, NULL},
+        {"key", "KEY-ID", "approve only if the device has this key", COMPLETE_NOTHING, NULL},
+        {"yes", NULL, "do not ask, even on a terminal", COMPLETE_NOTHING, NULL},
+        END,
+};
+
+static const struct cli_option device_ls_options[] = {
+        OWNER_FILTER,
+        {"pending", NULL, "the devices that wait to be approved", COMPLETE_NOTHING, NULL},
+        END,
+};
+
+#define DEVICE_OPTIONS                                                                                     \
+        {"dir", "DIR", "the device's directory: keys, pairing, logs", COMPLETE_DIRECTORY, NULL},           \
+                {"backend", "BACKEND", "echo, openai:URL,MODEL or exec:PROGRAM", COMPLETE_NOTHING, NULL},  \
+                {"service", "NAME", "what it is called (the model; else echo or exec)", COMPLETE_NOTHING,  \
+                 NULL},                                                                                    \
+                {"kind", "KIND", "chat or generate (both)", COMPLETE_WORDS, KINDS},                        \
+                {"offer", "WHO", "private: to the owner; team: to the owner's rosters too (private)",      \
+                 COMPLETE_WORDS, "private team"},                                                          \
+                {"model", "NAME", "the model as advertised (the service's name)", COMPLETE_NOTHING, NULL}, \
+        {                                                                                                  \
+                "slots", "N", "jobs at once, 1 to 64 (1)", COMPLETE_NOTHING, NULL                          \
+        }
+
+static const struct cli_option pair_options[] = {
+        DEVICE_OPTIONS,
+        {"label", "TEXT", "what the owner sees (the host's name)", COMPLETE_NOTHING, NULL},
+        END,
+};
+
+static const struct cli_option run_options[] = {DEVICE_OPTIONS, END};
+
+static const struct cli_option roster_options[] = {
+        {"owner", "USER", "whose devices serve the roster", COMPLETE_NOTHING, NULL},
+        END,
+};
+
+static const struct cli_option job_options[] = {
+        {"site", "SITE", "only of this site", COMPLETE_NOTHING, NULL},
+        {"state", "STATE", "queued, awaiting-payload, ready, running or done", COMPLETE_WORDS, STATES},
+        OWNER_FILTER,
+        {"limit", "N", "at most so many, up to 10000 (100)", COMPLETE_NOTHING, NULL},
+        END,
+};
+
+static const struct cli_option ask_options[] = {
+        {"site", "SITE", "the site that asks, as registered", COMPLETE_NOTHING, NULL},
+        {"site-keys", "FILE", "its key file", COMPLETE_FILE, NULL},
+        {"owner", "USER", "whose devices shall answer", COMPLETE_NOTHING, NULL},
+        {"purpose", "NAME", "what it is for, as the site declares it", COMPLETE_NOTHING, NULL},
+        {"kind", "KIND", "chat or generate (chat)", COMPLETE_WORDS, KINDS},
+        {"audience", "WHO", "private: the owner's devices; team: the team's too (private)", COMPLETE_WORDS,
+         "private team"},
+        {"system", "TEXT", "a system prompt", COMPLETE_NOTHING, NULL},
+        {"deadline", "TIME", "give up after so long (10m)", COMPLETE_NOTHING, NULL},
+        {"quiet", NULL, "no progress on stderr", COMPLETE_NOTHING, NULL},
+        END,
+};
+
+const struct cli_group cli_groups[] = {
+        {"ask", "put a question to a device, as a site does"},
+        {"keys", "make and look at key files"},
+        {"site", "who may publish work"},
+        {"consent", "whose work a site may publish, and what answers it"},
+        {"device", "the machines that do the work"},
+        {"roster", "whose work an owner's devices do besides the owner's own"},
+        {"job", "the jobs that the server has"},
+        {"projection", "all that says who may route to whom, as one document"},
+        {"server", "the server as a whole"},
+        {"lessor", "this program"},
+};
+const size_t cli_n_groups = ARRAY_SIZE(cli_groups);
+
+const struct cli_command cli_commands[] = {
+        {"ask", "PROMPT|-", 1, 1, PEER_RELAY, ask_options, run_ask,
+         "seal a prompt to a device of the owner's, and print its opened answer",
+         "The relay sees that there is a question, never what it says. The answer is on stdout; how it goes\n"
+         "on is on stderr. Ctrl-C withdraws the job.",
+         "lessor ask --site demo --site-keys demo.json --owner alice \"what is a lease?\"\n"
+         "lessor ask --site demo --site-keys demo.json --owner alice --deadline 90s --json - <question.txt",
+         COMPLETE_NOTHING},
+
+        {"keys new", "FILE", 1, 1, PEER_NONE, NULL, run_keys_new, "make the keys of a site or a device",
+         "The file is readable by you alone and never overwrites one. Private keys are never printed.",
+         "lessor keys new demo.json", COMPLETE_FILE},
+        {"keys show", "FILE", 1, 1, PEER_NONE, NULL, run_keys_show,
+         "print the key id and public identity of a key file", NULL, "lessor keys show demo.json --json",
+         COMPLETE_FILE},
+
+        {"site add", "SITE [PURPOSE...]", 1, -1, PEER_SERVER, identity_options, run_site_add,
+         "register a site", "With purposes, the site declares that it has these and no others.",
+         "lessor site add demo --keys demo.json\n"
+         "lessor keys show demo.json --json | jq .public | lessor site add demo --public -",
+         COMPLETE_NOTHING},
+        {"site ls", "", 0, 0, PEER_SERVER, NULL, run_site_ls, "list the sites", NULL, "lessor site ls",
+         COMPLETE_NOTHING},
+        {"site rm", "SITE", 1, 1, PEER_SERVER, NULL, run_site_rm, "forget a site with its consents", NULL,
+         "lessor site rm demo", COMPLETE_NOTHING},
+        {"site rotate", "SITE", 1, 1, PEER_SERVER, rotate_options, run_site_rotate,
+         "give a site its next key",
+         "The old key signs for the new one, here: no private key goes to the server. Devices that pinned\n"
+         "the old key follow.",
+         "lessor keys new demo-2.json\n"
+         "lessor site rotate demo --keys demo.json --new-keys demo-2.json --retire-after 1d",
+         COMPLETE_NOTHING},
+        {"site declare", "SITE [PURPOSE...]", 1, -1, PEER_SERVER, declare_options, run_site_declare,
+         "say which purposes a site has", NULL,
+         "lessor site declare demo summaries translations\nlessor site declare demo --clear",
+         COMPLETE_NOTHING},
+
+        {"consent add", "OWNER SITE", 2, 2, PEER_SERVER, mapping_options, run_consent_add,
+         "let a site's work for an owner be routed",
+         "With --service, also choose what answers it. Without, devices need no grant, or mappings follow.",
+         "lessor consent add alice demo\nlessor consent add alice demo --service llama --kind chat",
+         COMPLETE_NOTHING},
+        {"consent ls", "", 0, 0, PEER_SERVER, owner_filter, run_consent_ls,
+         "list consents with their mappings", NULL, "lessor consent ls --owner alice", COMPLETE_NOTHING},
+        {"consent pause", "OWNER SITE", 2, 2, PEER_SERVER, NULL, run_consent_pause,
+         "hold a consent's work back", NULL, "lessor consent pause alice demo", COMPLETE_NOTHING},
+        {"consent resume", "OWNER SITE", 2, 2, PEER_SERVER, NULL, run_consent_resume,
+         "let a paused consent's work go on", NULL, "lessor consent resume alice demo", COMPLETE_NOTHING},
+        {"consent revoke", "OWNER SITE", 2, 2, PEER_SERVER, NULL, run_consent_revoke,
+         "revoke the route, and keep a record of that", "A later `consent add` lifts it.",
+         "lessor consent revoke alice demo", COMPLETE_NOTHING},
+        {"consent rm", "OWNER SITE", 2, 2, PEER_SERVER, NULL, run_consent_rm,
+         "forget a consent with its mappings", NULL, "lessor consent rm alice demo", COMPLETE_NOTHING},
+        {"consent mapping add", "OWNER SITE", 2, 2, PEER_SERVER, mapping_options, run_mapping_add,
+         "choose the service that answers a purpose of a site",
+         "Of several for one purpose and kind the first counts.",
+         "lessor consent mapping add alice demo --service llama --purpose summaries", COMPLETE_NOTHING},
+        {"consent mapping rm", "OWNER SITE", 2, 2, PEER_SERVER, mapping_options, run_mapping_rm,
+         "take such a choice back", NULL,
+         "lessor consent mapping rm alice demo --service llama --purpose summaries", COMPLETE_NOTHING},
+
+        {"device pair", "", 0, 0, PEER_RELAY, pair_options, run_device_pair,
+         "ask for this machine to be approved as a device, and wait",
+         "Prints a code, and the key that whoever approves it should see. Makes the device's keys if it has\n"
+         "none.",
+         "lessor device pair --relay https://relay.example --dir ./device --backend echo", COMPLETE_NOTHING},
+        {"device run", "", 0, 0, PEER_RELAY, run_options, run_device_run, "let a paired device work",
+         "Only ever dials out. Every prompt is written to ingress.log in the device's directory before it\n"
+         "runs. Ctrl-C gives back what is under way. The relay is the one that it was paired with. A key "
+         "for\n"
+         "openai: is taken from LESSOR_OPENAI_API_KEY.",
+         "lessor device run --dir ./device --backend openai:http://127.0.0.1:11434/v1,llama3 --slots 2\n"
+         "lessor device run --dir ./device --backend exec:/usr/local/bin/answer --kind generate",
+         COMPLETE_NOTHING},
+        {"device approve", "CODE", 1, 1, PEER_SERVER, approve_options, run_device_approve,
+         "approve the device that shows a code",
+         "On a terminal it shows the device and its key, and asks: compare the key with the device's own.",
+         "lessor device approve ABCD-1234 --owner alice", COMPLETE_NOTHING},
+        {"device ls", "", 0, 0, PEER_SERVER, device_ls_options, run_device_ls,
+         "list the devices, when each was seen and what it serves", NULL,
+         "lessor device ls\nlessor device ls --pending", COMPLETE_NOTHING},
+        {"device revoke", "DEVICE", 1, 1, PEER_SERVER, NULL, run_device_revoke, "refuse a device for good",
+         NULL, "lessor device revoke runner_7e33583b-e86c-448e-85bf-551b5b778b48", COMPLETE_NOTHING},
+        {"device rm", "DEVICE", 1, 1, PEER_SERVER, NULL, run_device_rm, "forget a revoked device", NULL,
+         "lessor device rm runner_7e33583b-e86c-448e-85bf-551b5b778b48", COMPLETE_NOTHING},
+
+        {"roster add", "ROSTER [MEMBER...]", 1, -1, PEER_SERVER, roster_options, run_roster_add,
+         "make a roster: whose work an owner's devices may do too", NULL,
+         "lessor roster add lab --owner alice bob carol", COMPLETE_NOTHING},
+        {"roster ls", "", 0, 0, PEER_SERVER, NULL, run_roster_ls, "list the rosters", NULL,
+         "lessor roster ls", COMPLETE_NOTHING},
+        {"roster rm", "ROSTER", 1, 1, PEER_SERVER, NULL, run_roster_rm, "forget a roster", NULL,
+         "lessor roster rm lab", COMPLETE_NOTHING},
+        {"roster member add", "ROSTER MEMBER", 2, 2, PEER_SERVER, NULL, run_member_add,
+         "add a member to a roster", NULL, "lessor roster member add lab dave", COMPLETE_NOTHING},
+        {"roster member rm", "ROSTER MEMBER", 2, 2, PEER_SERVER, NULL, run_member_rm,
+         "take a member off a roster", NULL, "lessor roster member rm lab dave", COMPLETE_NOTHING},
+
+        {"job ls", "", 0, 0, PEER_SERVER, job_options, run_job_ls, "list jobs, the oldest first", NULL,
+         "lessor job ls --state running\nlessor job ls --site demo --json", COMPLETE_NOTHING},
+        {"job show", "SITE JOB", 2, 2, PEER_SERVER, NULL, run_job_show, "print all that is known of a job",
+         NULL, "lessor job show demo 0198b3a2-5f5e-7cc2-8d5b-0b7a5f3f8a11", COMPLETE_NOTHING},
+        {"job cancel", "SITE JOB", 2, 2, PEER_SERVER, NULL, run_job_cancel, "withdraw a job", NULL,
+         "lessor job cancel demo 0198b3a2-5f5e-7cc2-8d5b-0b7a5f3f8a11", COMPLETE_NOTHING},
+
+        {"projection show", "", 0, 0, PEER_SERVER, NULL, run_projection_show,
+         "print the projection in use, as JSON", NULL, "lessor projection show >projection.json",
+         COMPLETE_NOTHING},
+        {"projection put", "FILE|-", 1, 1, PEER_SERVER, NULL, run_projection_put,
+         "replace the projection of a server that runs with --projection",
+         "The server writes its file; nothing changes unless all of it is well formed.",
+         "lessor projection put projection.json", COMPLETE_FILE},
+
+        {"status", "", 0, 0, PEER_SERVER, NULL, run_status, "how the server is", NULL, "lessor status",
+         COMPLETE_NOTHING},
+        {"metrics", "", 0, 0, PEER_SERVER, NULL, run_metrics, "print figures as Prometheus reads them", NULL,
+         "lessor metrics", COMPLETE_NOTHING},
+        {"log-level", "[debug|info|warning|error]", 0, 1, PEER_SERVER, NULL, run_log_level,
+         "print or change the level of the server's log", NULL, "lessor log-level debug", COMPLETE_NOTHING},
+        {"backup", "FILE", 1, 1, PEER_SERVER, NULL, run_backup,
+         "copy the server's database to a new file while it serves",
+         "The server writes the file, with its own permissions, on its own machine.",
+         "lessor backup /var/backups/lessor.db", COMPLETE_FILE},
+
+        {"completion", "bash|zsh", 1, 1, PEER_NONE, NULL, run_completion, "print a shell's completions", NULL,
+         "lessor completion bash >/etc/bash_completion.d/lessor", COMPLETE_NOTHING},
+        {"version", "", 0, 0, PEER_NONE, NULL, run_version, "print the version", NULL, "lessor version",
+         COMPLETE_NOTHING},
+};
+const size_t cli_n_commands = ARRAY_SIZE(cli_commands);

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "base/macro.h"
+#include "lessor/commands.h"
+#include "lessor/control_client.h"
+#include "lessor/input.h"
+#include "lessor/output.h"
+
+/* The server as a whole. */
+
+static void title(struct buf *out, const char *text)
+{
+        buf_printf(out, "%-12s", text);
+}
+
+static void write_jobs(struct buf *out, const json_t *store)
+{
+        static const char *const states[] = {"queued", "awaiting-payload", "ready", "running", "done"};
+        const json_t *jobs = json_object_get(store, "jobs");
+
+        title(out, "jobs");
+        for (size_t i = 0; i < 5; i++)
+                buf_printf(out, "%s%lld %s", i > 0 ? ", " : "", (long long)control_int(jobs, states[i]),
+                           states[i]);
+        buf_char(out, '\n');
+}
+
+static void write_source(struct buf *out, const char *name, const json_t *source)
+{
+        title(out, name);
+        if (strcmp(control_text(source, "source"), "file") == 0)
+                output_safe(out, control_slice(source, "file"));
+        else
+                buf_text(out, "built-in tables");
+}
+
+static void write_status(struct buf *out, const json_t *s)
+{
+        const json_t *store = json_object_get(s, "store"), *http = json_object_get(s, "http");
+        const json_t *projection = json_object_get(s, "projection"), *process = json_object_get(s, "process");
+        const json_t *listeners = json_object_get(http, "listeners"), *listener;
+        size_t i;
+
+        title(out, "lessord");
+        buf_printf(out, "%s, up ", control_text(s, "version"));
+        output_span(out, control_int(s, "uptimeMs"));
+        buf_printf(out, ", process %lld, ", (long long)control_int(process, "pid"));
+        output_bytes(out, control_int(process, "rssBytes"));
+        buf_char(out, '\n');
+        json_array_foreach (listeners, i, listener) {
+                title(out, i == 0 ? "listening" : "");
+                buf_printf(out, "%s\n", json_string_value(listener));
+        }
+        title(out, "store");
+        buf_printf(out, "%s in %s%s%s", control_text(store, "kind"), control_text(store, "data"),
+                   control_true(store, "writable") ? "" : ": NOT WRITABLE: ",
+                   control_true(store, "writable") ? "" : control_text(store, "problem"));
+        if (control_int(store, "setAside") > 0)
+                buf_printf(out, ", %lld rows set aside", (long long)control_int(store, "setAside"));
+        buf_char(out, '\n');
+        write_jobs(out, store);
+        title(out, "devices");
+        buf_printf(out, "%lld approved, %lld ever seen\n", (long long)control_int(projection, "devices"),
+                   (long long)control_int(store, "devicesSeen"));
+        write_source(out, "projection", projection);
+        buf_printf(out, ": %lld sites, %lld consents, %lld rosters\n",
+                   (long long)control_int(projection, "sites"),
+                   (long long)control_int(projection, "consents"),
+                   (long long)control_int(projection, "rosters"));
+        write_source(out, "policy", json_object_get(s, "policy"));
+        buf_char(out, '\n');
+        title(out, "http");
+        buf_printf(out, "%lld connections, %lld requests under way, %lld of them waiting\n",
+                   (long long)control_int(http, "connections"), (long long)control_int(http, "requests"),
+                   (long long)control_int(http, "parked"));
+}
+
+int run_status(struct cli *cli)
+{
+        struct control_answer answer;
+        struct buf out = {0};
+        int code = control_get(cli, "/status", &answer);
+
+        if (code != CLI_EXIT_OK)
+                return code;
+        if (cli->json)
+                return control_print(cli, &answer);
+        write_status(&out, answer.root);
+        return output_print(cli, &out);
+}
+
+int run_metrics(struct cli *cli)
+{
+        struct control_answer answer;
+        int code = control_get_text(cli, "/metrics", &answer);
+
+        return code == CLI_EXIT_OK ? control_print(cli, &answer) : code;
+}
+
+int run_log_level(struct cli *cli)
+{
+        _cleanup_(buf_done) struct buf body = {0};
+        struct control_answer answer;
+        struct json_writer w;
+        int code;
+
+        if (cli->n_args == 0) {
+                code = control_get(cli, "/log-level", &answer);
+        } else {
+                json_writer_init(&w, &body);
+                json_open_object(&w);
+                json_member_cstr(&w, "level", cli->args[0]);
+                json_close_object(&w);
+                code = control_put(cli, "/log-level", &body, &answer);
+        }
+        if (code != CLI_EXIT_OK)
+                return code;
+        return control_report(cli, &answer, "%s", control_text(answer.root, "level"));
+}
+
+/* The server writes the file, so it wants a path that means the same in its own working directory. */
+static int whole_path(struct cli *cli, const char *path, struct buf *out)
+{
+        char *here;
+
+        if (path[0] != '/') {
+                here = getcwd(NULL, 0);
+                if (here == NULL)
+                        return cli_fail(cli, CLI_EXIT_FAILED, "cannot tell the working directory: %s",
+                                        strerror(errno));
+                buf_printf(out, "%s/", strcmp(here, "/") == 0 ? "" : here);
+                free(here);
+        }
+        buf_text(out, path);
+        return buf_failed(out) < 0 ? cli_fail_nomem(cli) : CLI_EXIT_OK;
+}
+
+int run_backup(struct cli *cli)
+{
+        _cleanup_(buf_done) struct buf path = {0};
+        struct control_answer answer;
+        int code = whole_path(cli, cli->args[0], &path);
+
+        if (code == CLI_EXIT_OK)
+                code = control_post_texts(cli, "/backup", &answer, "path", path.p, NULL);
+        if (code != CLI_EXIT_OK)
+                return code;
+        return control_report(cli, &answer, "the database is copied to %s", path.p);
+}
+
+int run_projection_show(struct cli *cli)
+{
+        struct control_answer answer;
+        int code = control_get(cli, "/projection", &answer);
+
+        return code == CLI_EXIT_OK ? control_print(cli, &answer) : code;
+}
+
+int run_projection_put(struct cli *cli)
+{
+        _cleanup_(buf_done) struct buf body = {0};
+        struct control_answer answer;
+        int code = input_read(cli, cli->args[0], LIMIT_FILE_BYTES, &body);
+
+        if (code == CLI_EXIT_OK)
+                code = control_put(cli, "/projection", &body, &answer);
+        if (code != CLI_EXIT_OK)
+                return code;
+        return control_report(cli, &answer, "the projection is replaced");
+}
+
+int run_version(struct cli *cli)
+{
+        struct buf out = {0};
+
+        buf_text(&out, cli->json ? "{\"version\":\"" LESSOR_VERSION "\"}\n" : "lessor " LESSOR_VERSION "\n");
+        return output_print(cli, &out);
+}
