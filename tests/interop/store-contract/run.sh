@@ -3,7 +3,7 @@
 # Runs the peers' store contract: run.sh DRIVER KINDS. Installs what package-lock.json names, once.
 set -eu
 
-LESSOR_STORE_DRIVER=$1
+LESSOR_STORE_DRIVER=$(realpath "$1")
 LESSOR_STORE_KINDS=$2
 export LESSOR_STORE_DRIVER LESSOR_STORE_KINDS
 
