@@ -38,7 +38,7 @@ struct client {
 struct bench {
         struct lessor_routing_store *store;
         bool lifecycles; /* else: claims alone */
-        unsigned n_clients;
+        unsigned n_clients, n_threads;
         unsigned long n_jobs, taken, done;
         struct lessor_slice envelope;
         pthread_mutex_t lock;
@@ -93,7 +93,7 @@ static void claim(struct client *c, struct lessor_ticket *ticket)
         const struct lessor_route route = {SITE, name(owner, sizeof(owner), "owner", c->at)};
         const struct lessor_claim claim = {
                 .runner_id = lessor_slice_of(c->runner),
-                .owner = route.owner,
+                .owner = LESSOR_SLICE("owner-of-the-device"),
                 .device = device,
                 .routes = &route,
                 .n_routes = 1,
@@ -169,9 +169,10 @@ static void told(void *context, int result)
 
         must(result, "write");
         (void)pthread_mutex_lock(&b->lock);
+        if (b->ready == NULL)
+                (void)pthread_cond_signal(&b->changed);
         c->next = b->ready;
         b->ready = c;
-        (void)pthread_cond_signal(&b->changed);
         (void)pthread_mutex_unlock(&b->lock);
 }
 
@@ -189,6 +190,8 @@ static void *serve(void *context)
                         continue;
                 }
                 b->ready = c->next;
+                if (b->ready != NULL && b->n_threads > 1)
+                        (void)pthread_cond_signal(&b->changed);
                 for (;;) {
                         if (!go_on(c))
                                 break;
@@ -276,6 +279,7 @@ int main(int argc, char **argv)
                           .changed = PTHREAD_COND_INITIALIZER};
         const char *kind = "sqlite", *dir = NULL;
         unsigned long n_threads = 1, n_payload = 2400;
+        int only = -1;
         char made[] = "/tmp/store-bench-XXXXXX", command[64];
 
         for (int i = 1; i + 1 < argc; i += 2) {
@@ -289,16 +293,21 @@ int main(int argc, char **argv)
                         n_threads = strtoul(argv[i + 1], NULL, 10);
                 else if (strcmp(argv[i], "--n") == 0)
                         b.n_jobs = strtoul(argv[i + 1], NULL, 10);
+                else if (strcmp(argv[i], "--only") == 0)
+                        only = strcmp(argv[i + 1], "claims") == 0 ? 0 : 1;
                 else if (strcmp(argv[i], "--payload") == 0)
                         n_payload = strtoul(argv[i + 1], NULL, 10);
         }
         if (n_threads < 1 || n_threads > 64 || b.n_clients < 1 || b.n_jobs < 1)
                 return 2;
+        b.n_threads = (unsigned)n_threads;
         if (dir == NULL && (dir = mkdtemp(made)) == NULL)
                 return 1;
         b.envelope.n = n_payload;
         b.envelope.p = memset(malloc(n_payload + 1), 'e', n_payload);
         for (int lifecycles = 0; lifecycles < 2; lifecycles++) {
+                if (only >= 0 && lifecycles != only)
+                        continue;
                 b.lifecycles = lifecycles == 1;
                 must(open_store(kind, dir, &b.store), "open");
                 measure(&b, kind, b.lifecycles ? "lifecycles" : "claims", (unsigned)n_threads);

@@ -69,7 +69,8 @@ void store_drop_held(struct sqlite_store *s, uint64_t id)
 
 static uint64_t holder_hash(const struct sqlite_store *s, const struct lessor_presence *who)
 {
-        return table_hash_pair(&s->holders, who->runner_id, who->device.identity);
+        return table_hash_pair(&s->holders, who->runner_id, who->device.identity) ^
+               table_hash(&s->holders, who->owner);
 }
 
 static bool holder_is(const struct holder *h, const struct lessor_presence *who)
