@@ -332,9 +332,9 @@ static int exec_run(struct lessor_backend *backend, const struct lessor_prompt *
         enum end end;
         int r;
 
+        buf_init(&out);
         if (lessor_stop_raised(stop))
                 return backend_canceled(ret_outcome);
-        buf_init(&out);
         r = child_start(b, prompt->json, &child);
         end = r < 0 ? END_IO : child_watch(&child, b, stop, &out);
         child_end(&child);

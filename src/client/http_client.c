@@ -422,6 +422,7 @@ static int check_url(CURLU *u, const char *text, bool *ret_has_path)
         else if (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0)
                 r = LESSOR_E_INVALID;
         else if (curl_url_get(u, CURLUPART_USER, &extra, 0) == CURLUE_OK ||
+                 curl_url_get(u, CURLUPART_PASSWORD, &extra, 0) == CURLUE_OK ||
                  curl_url_get(u, CURLUPART_QUERY, &extra, 0) == CURLUE_OK ||
                  curl_url_get(u, CURLUPART_FRAGMENT, &extra, 0) == CURLUE_OK)
                 r = LESSOR_E_INVALID;

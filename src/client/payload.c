@@ -84,5 +84,5 @@ int lessor_payload_check(enum lessor_kind kind, struct lessor_slice payload,
         r = payload_read(kind, payload, arena, &prompt, &units, NULL);
         if (r == 0 && ret_size_class != NULL)
                 *ret_size_class = size_class_of(units);
-        return r;
+        return r == LESSOR_E_INVALID ? LESSOR_E_MALFORMED : r;
 }

@@ -85,7 +85,7 @@ int lessor_pump_add(struct lessor_pump *pump, const struct lessor_ask *ask, stru
                 return LESSOR_E_INVALID;
         r = lessor_payload_check(ask->kind, ask->payload, &size_class);
         if (r < 0)
-                return r == LESSOR_E_INVALID ? LESSOR_E_MALFORMED : r;
+                return r;
         if (filled.job_id.p == NULL) {
                 uuid_v4(uuid);
                 filled.job_id = lessor_slice_of(uuid);
