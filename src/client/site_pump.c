@@ -343,6 +343,11 @@ static int start_reading(struct lessor_pump *pump, struct reading *reading, int6
                                &reading->transfer);
 }
 
+static bool is_done(const struct reading *reading)
+{
+        return reading->transfer != NULL && http_transfer_done(reading->transfer);
+}
+
 /* When to read again: at once after news or a held answer, else later each time. */
 static int finish_reading(struct lessor_pump *pump, struct reading *reading)
 {
@@ -351,7 +356,7 @@ static int finish_reading(struct lessor_pump *pump, struct reading *reading)
         bool moved = false;
         int r;
 
-        if (reading->transfer == NULL || !http_transfer_done(reading->transfer))
+        if (!is_done(reading))
                 return 0;
         transfer = TAKE(reading->transfer);
         r = reading == &pump->pending ? take_pending(pump, transfer, &moved)
@@ -410,10 +415,12 @@ static int round_trip(struct lessor_pump *pump, int64_t left_ms)
                 r = start_reading(pump, &pump->results, left_ms);
         if (r < 0 || pump->asks.n == 0)
                 return r;
-        r = http_client_wait(pump->client->http, pump->client->caller.stop, next_due_ms(pump, left_ms));
+        /* An answer may have come while something else was waited for; nothing would wake us for it again. */
+        if (!is_done(&pump->pending) && !is_done(&pump->results))
+                r = http_client_wait(pump->client->http, pump->client->caller.stop,
+                                     next_due_ms(pump, left_ms));
         if (r < 0 && r != LESSOR_E_TIMEOUT)
                 return r;
-        /* Both are looked at: an answer may have come while something else was waited for. */
         r = finish_reading(pump, &pump->results);
         return r < 0 ? r : finish_reading(pump, &pump->pending);
 }
