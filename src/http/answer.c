@@ -136,7 +136,7 @@ bool http_peer_gone(struct http_request *request)
         struct connection *c = r->connection;
         struct pollfd fd = {.fd = c->fd};
 
-        if (r->gone)
+        if (r->gone || atomic_load(&c->left))
                 return true;
         /* Once we have shut the reading side ourselves, its end says nothing about the peer. */
         fd.events = atomic_load(&c->read_closed) ? 0 : POLLRDHUP;

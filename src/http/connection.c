@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include <poll.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "http/internal.h"
@@ -27,6 +27,9 @@ struct connection *connection_new(struct http_server *server)
 static void connection_retire(struct http_server *server, struct connection *c)
 {
         address_table_leave(server->addresses, c);
+        if (c->admitted)
+                server->n_admitted--;
+        c->admitted = false;
         c->identity = tls_identity_unref(c->identity);
         c->mhd = NULL;
         c->fd = -1;
@@ -52,15 +55,18 @@ void connections_free(struct http_server *server)
         }
 }
 
-static struct connection *connection_begin(struct http_server *server, struct MHD_Connection *mhd)
+static struct connection *connection_begin(struct worker *worker, struct MHD_Connection *mhd)
 {
-        int fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-        struct connection *c = atomic_exchange(&server->by_fd[fd], NULL);
+        struct http_server *server = worker->server;
+        struct connection *c = worker->adding;
 
+        worker->adding = NULL;
+        atomic_fetch_add_explicit(&worker->n_connections, 1, memory_order_relaxed);
         c->mhd = mhd;
         c->request = NULL;
         atomic_store(&c->busy, false);
         atomic_store(&c->read_closed, false);
+        atomic_store(&c->left, false);
         atomic_store(&c->overdue, false);
         atomic_store(&c->sending, false);
         atomic_store(&c->suspension, SUSPENSION_NONE);
@@ -72,14 +78,17 @@ static struct connection *connection_begin(struct http_server *server, struct MH
         if (c->next != NULL)
                 c->next->prev = c;
         server->live = c;
+        c->live = true;
         server->n_live++;
         pthread_mutex_unlock(&server->lock);
+        keeper_follow(server->keeper, c);
         return c;
 }
 
 /* Before MHD closes the descriptor, so that whoever finds the connection in the live list may use it. */
 static void connection_end(struct http_server *server, struct connection *c)
 {
+        atomic_fetch_sub_explicit(&c->worker->n_connections, 1, memory_order_relaxed);
         pthread_mutex_lock(&server->lock);
         if (c->next != NULL)
                 c->next->prev = c->prev;
@@ -87,6 +96,7 @@ static void connection_end(struct http_server *server, struct connection *c)
                 c->prev->next = c->next;
         else
                 server->live = c->next;
+        c->live = false;
         server->n_live--;
         connection_retire(server, c);
         if (server->n_live == 0)
@@ -97,12 +107,12 @@ static void connection_end(struct http_server *server, struct connection *c)
 void connection_notify(void *context, struct MHD_Connection *mhd, void **socket_context,
                        enum MHD_ConnectionNotificationCode code)
 {
-        struct http_server *server = context;
+        struct worker *worker = context;
 
         if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-                *socket_context = connection_begin(server, mhd);
+                *socket_context = connection_begin(worker, mhd);
         } else if (*socket_context != NULL) {
-                connection_end(server, *socket_context);
+                connection_end(worker->server, *socket_context);
                 *socket_context = NULL;
         }
 }
@@ -136,6 +146,25 @@ int64_t connections_cut_overdue(struct http_server *server, int64_t now_ms)
         }
         pthread_mutex_unlock(&server->lock);
         return next_ms;
+}
+
+/*
+ * MHD reads until a read is short and then waits for the next edge, so an end that came together with the
+ * last bytes goes unnoticed. Closing the reading side ourselves makes that edge.
+ */
+void connection_left(struct http_server *server, struct connection *c)
+{
+        struct pollfd fd = {.events = POLLRDHUP};
+
+        pthread_mutex_lock(&server->lock);
+        if (c->live)
+                fd.fd = c->fd;
+        if (c->live && !atomic_load(&c->read_closed) && poll(&fd, 1, 0) > 0) {
+                atomic_store(&c->left, true);
+                connection_wake(c, SUSPENSION_GONE);
+                shutdown(c->fd, SHUT_RD);
+        }
+        pthread_mutex_unlock(&server->lock);
 }
 
 void connections_drain(struct http_server *server, bool abort)

@@ -133,7 +133,7 @@ unsigned headers_read(struct request *r, struct MHD_Connection *mhd, const char 
         r->chunked = reading.n_coding > 0;
         if (reading.bad_name)
                 *ret_why = "a header's name is not valid";
-        else if (reading.n_host > 1 || reading.bad_host)
+        else if (reading.n_host > 1 || reading.bad_host || (reading.n_host == 0 && !reading.one_zero))
                 *ret_why = "there must be one valid Host header";
         else if (reading.n_length > 1 || (r->has_length && r->chunked))
                 *ret_why = "the body's length is given more than once";

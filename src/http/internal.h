@@ -28,7 +28,7 @@ struct route_slot {
         const struct http_route *route;
         size_t path_len; /* without the `*` */
         bool prefix;
-        unsigned counter; /* index of its counters in a stripe */
+        unsigned counter; /* index of its counters at each worker */
 };
 
 struct listener {
@@ -49,8 +49,8 @@ struct listener {
 /*
  * How a suspension stands. Only the worker of the connection enters the first five states; anybody may move a
  * prepared or sleeping one to a woken one, by compare and swap, and whoever moves it away from a sleeping
- * one, and nobody else, calls MHD_resume_connection(). Waiting and holding have states of their own, so that
- * what wakes the one (a timer, a drain, a late http_resume()) can never let go a held answer.
+ * one, and nobody else, sends it to its worker to be resumed. Waiting and holding have states of their own,
+ * so that what wakes the one (a timer, a drain, a late http_resume()) can never let go a held answer.
  */
 enum suspension {
         SUSPENSION_NONE,
@@ -73,6 +73,10 @@ struct connection {
         enum keeper_event event;
         struct connection *next; /* live list, or free list; under server->lock */
         struct connection *prev;
+        bool admitted;             /* counts among the connections; under server->lock */
+        bool live;                 /* in the live list; under server->lock */
+        struct connection *queued; /* next in a queue to its worker */
+        struct worker *worker;
         struct listener *listener;
         struct MHD_Connection *mhd;
         int fd;
@@ -85,6 +89,7 @@ struct connection {
         bool counted;             /* in the table of addresses */
         _Atomic bool busy;        /* has a request */
         _Atomic bool read_closed; /* we have shut its reading side ourselves */
+        _Atomic bool left;        /* the peer has closed its side, as the keeper saw */
         _Atomic bool overdue;     /* cut off for being slow */
         _Atomic bool sending;     /* an answer is on its way: being overdue closes both sides */
         _Atomic int64_t due_ms;   /* clock_monotonic_ms() at which it is overdue; 0: never */
@@ -94,7 +99,6 @@ struct connection {
         /* of the keeper, under its lock */
         size_t heap_at; /* index + 1; 0: not in the heap */
         int64_t wake_ms;
-        bool watched;
         struct tls_identity *identity; /* reference, from the handshake on */
 };
 
@@ -168,7 +172,7 @@ struct request {
         struct lessor_slice caller;
 };
 
-/* One route's counters in one stripe. */
+/* One route's counters at one worker. */
 struct counters {
         _Atomic uint64_t answers[HTTP_N_CLASSES];
         _Atomic uint64_t bytes_in;
@@ -176,16 +180,33 @@ struct counters {
         _Atomic uint64_t duration_us;
 };
 
-#define N_STRIPES 16
+/* Each worker has two of MHD's daemons at most, since MHD does TLS on all of a daemon's connections or on
+ * none. */
+enum engine_kind { ENGINE_PLAIN, ENGINE_SECURE, N_ENGINES };
 
-/* What workers write all the time, apart so that they do not share cache lines. A thread keeps to one stripe.
- */
-struct stripe {
-        _Alignas(64) pthread_mutex_t lock; /* of the free list; hardly ever contended */
+struct engine {
+        struct MHD_Daemon *mhd; /* NULL when no listener needs it */
+        bool due;               /* has something to do */
+};
+
+struct worker {
+        struct http_server *server;
+        pthread_t thread;
+        bool running;
+        int epoll_fd;
+        int wake_fd;
+        struct engine engines[N_ENGINES];
+        struct connection *adding;             /* what MHD_add_connection() is being called for */
+        _Atomic(struct connection *) arriving; /* from the keeper, newest first */
+        _Atomic(struct connection *) woken;    /* to be resumed, newest first */
+        _Atomic bool stop;
+        _Atomic size_t n_connections;
+        /* the thread's own */
         struct request *free;
         size_t n_free;
-        struct counters *counters;  /* server->n_counters */
-        _Atomic int64_t n_requests; /* begun here minus ended here */
+        /* written by the thread, read by anybody */
+        struct counters *counters; /* server->n_counters */
+        _Atomic int64_t n_requests;
         _Atomic int64_t n_parked;
 };
 
@@ -195,8 +216,7 @@ struct http_server {
         struct http_options options; /* strings and listeners not included */
         struct listener *listeners;
         size_t n_listeners;
-        struct MHD_Daemon *plain; /* NULL when no listener needs it */
-        struct MHD_Daemon *secure;
+        struct worker *workers; /* options.threads */
         struct keeper *keeper;
         struct tls *tls;
         char *tls_cert;
@@ -207,8 +227,7 @@ struct http_server {
         struct connection *live;
         struct connection *free;
         size_t n_live;
-        struct connection *_Atomic *by_fd; /* between accept and MHD's first call */
-        size_t n_by_fd;
+        size_t n_admitted;
         struct address_table *addresses;
 
         _Atomic bool draining;
@@ -221,7 +240,6 @@ struct http_server {
         _Atomic uint64_t timed_out;
         _Atomic uint64_t n_undelivered;
         unsigned n_counters;
-        struct stripe stripes[N_STRIPES];
 };
 
 static inline struct request *request_of(struct http_request *public)
@@ -229,8 +247,30 @@ static inline struct request *request_of(struct http_request *public)
         return container_of(public, struct request, public);
 }
 
-/* The stripe of the calling thread. */
-struct stripe *server_stripe(struct http_server *server);
+/* A number that only one thread writes: no locked instruction needed. */
+static inline void bump(_Atomic uint64_t *number, uint64_t by)
+{
+        atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + by,
+                              memory_order_relaxed);
+}
+
+static inline void move_gauge(_Atomic int64_t *number, int64_t by)
+{
+        atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + by,
+                              memory_order_relaxed);
+}
+
+/* ---- worker.c */
+int workers_new(struct http_server *server);
+/* Starts MHD's daemons and the threads. What was started is stopped by workers_free(). */
+int workers_start(struct http_server *server);
+/* Ends the threads and closes what is left. No connection may be asleep. */
+void workers_stop(struct http_server *server);
+void workers_free(struct http_server *server);
+/* Gives a connection to the worker that has the fewest. From the keeper. */
+void worker_hand_over(struct http_server *server, struct connection *c);
+/* Has MHD_resume_connection() called on the worker. Any thread; once for each suspension. */
+void worker_resume(struct connection *c);
 
 /* ---- connection.c */
 
@@ -241,10 +281,12 @@ void connection_discard(struct http_server *server, struct connection *c);
 /* Frees all memory of connections; nobody may hold one any more. */
 void connections_free(struct http_server *server);
 /* MHD's notification of a connection's begin and end. */
-void connection_notify(void *server, struct MHD_Connection *mhd, void **socket_context,
+void connection_notify(void *worker, struct MHD_Connection *mhd, void **socket_context,
                        enum MHD_ConnectionNotificationCode code);
 /* Cuts off what is overdue. Returns when to look again, clock_monotonic_ms(). */
 int64_t connections_cut_overdue(struct http_server *server, int64_t now_ms);
+/* The peer of what may be this connection has closed its side. */
+void connection_left(struct http_server *server, struct connection *c);
 /* For a drain: wakes the waiting, closes the idle; with `abort` cuts off everything. */
 void connections_drain(struct http_server *server, bool abort);
 /* Hangs a due time on the connection. */
@@ -254,10 +296,10 @@ static inline void connection_due(struct connection *c, int64_t due_ms)
 }
 
 /* ---- request.c: MHD's callbacks of a request */
-void *request_begin(void *server, const char *target, struct MHD_Connection *mhd);
-enum MHD_Result request_access(void *server, struct MHD_Connection *mhd, const char *url, const char *method,
+void *request_begin(void *worker, const char *target, struct MHD_Connection *mhd);
+enum MHD_Result request_access(void *worker, struct MHD_Connection *mhd, const char *url, const char *method,
                                const char *version, const char *upload, size_t *upload_len, void **context);
-void request_completed(void *server, struct MHD_Connection *mhd, void **context,
+void request_completed(void *worker, struct MHD_Connection *mhd, void **context,
                        enum MHD_RequestTerminationCode why);
 struct request *request_free(struct request *request);
 
@@ -282,6 +324,7 @@ void answer_raw(struct request *r, unsigned status, const char *why);
 /* ---- target.c */
 /* Takes the request target apart: path, query, host. Returns 0 or the status with which to refuse it. */
 unsigned target_read(struct request *r);
+void route_slot_init(struct route_slot *slot, const struct http_route *route, unsigned counter);
 /* The route for method and path, or NULL. */
 struct route_slot *route_find(const struct listener *listener, struct lessor_slice method,
                               struct lessor_slice path);
@@ -315,9 +358,10 @@ int keeper_start(struct keeper *k);
 /* Closes the listeners on the keeper's thread and returns when that is done. */
 void keeper_stop_listening(struct keeper *k);
 struct keeper *keeper_free(struct keeper *k);
-/* Has connection_wake(SUSPENSION_TIME) called at `wake_ms` (negative: never) and SUSPENSION_GONE when the
- * peer closes. */
-void keeper_watch(struct keeper *k, struct connection *c, int64_t wake_ms);
+/* Has connection_left() called when the peer closes. */
+void keeper_follow(struct keeper *k, struct connection *c);
+/* Has connection_wake(SUSPENSION_TIME) called after `wait_ms`, unless keeper_forget() comes before. */
+void keeper_time(struct keeper *k, struct connection *c, int64_t wait_ms);
 void keeper_forget(struct keeper *k, struct connection *c);
 
 /* ---- tls.c */

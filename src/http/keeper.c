@@ -114,18 +114,23 @@ static void keeper_wake(struct keeper *k)
         (void)!write(k->wake_fd, &one, sizeof(one)); /* full means that it is awake anyhow */
 }
 
-void keeper_watch(struct keeper *k, struct connection *c, int64_t wait_ms)
+void keeper_follow(struct keeper *k, struct connection *c)
 {
         struct epoll_event event = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.ptr = c};
-        bool sooner = false, failed = false;
+
+        /* Without it the end is noticed later, by reading or by time. Closing takes it out of the set again.
+         */
+        (void)!epoll_ctl(k->epoll_fd, EPOLL_CTL_ADD, c->fd, &event);
+}
+
+void keeper_time(struct keeper *k, struct connection *c, int64_t wait_ms)
+{
+        bool sooner, failed;
 
         pthread_mutex_lock(&k->lock);
-        c->watched = epoll_ctl(k->epoll_fd, EPOLL_CTL_ADD, c->fd, &event) == 0;
-        if (wait_ms >= 0) {
-                c->wake_ms = clock_monotonic_ms() + wait_ms;
-                failed = heap_insert(k, c) < 0;
-                sooner = !failed && c->wake_ms < k->sleeps_until_ms;
-        }
+        c->wake_ms = clock_monotonic_ms() + wait_ms;
+        failed = heap_insert(k, c) < 0;
+        sooner = !failed && c->wake_ms < k->sleeps_until_ms;
         pthread_mutex_unlock(&k->lock);
         if (failed)
                 connection_wake(c, SUSPENSION_TIME); /* better no wait than one without an end */
@@ -137,17 +142,6 @@ void keeper_forget(struct keeper *k, struct connection *c)
 {
         pthread_mutex_lock(&k->lock);
         heap_remove(k, c);
-        if (c->watched)
-                epoll_ctl(k->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
-        c->watched = false;
-        pthread_mutex_unlock(&k->lock);
-}
-
-static void peer_left(struct keeper *k, struct connection *c)
-{
-        pthread_mutex_lock(&k->lock);
-        if (c->watched)
-                connection_wake(c, SUSPENSION_GONE);
         pthread_mutex_unlock(&k->lock);
 }
 
@@ -193,7 +187,7 @@ static void handle_event(struct keeper *k, void *about, int64_t now_ms)
                 accept_or_pause(k, about, now_ms);
                 break;
         case KEEPER_CONNECTION:
-                peer_left(k, about);
+                connection_left(k->server, about);
                 break;
         }
 }

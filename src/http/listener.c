@@ -185,27 +185,12 @@ static bool is_welcome(struct listener *l, struct connection *c)
                         return false;
         }
         pthread_mutex_lock(&server->lock);
-        welcome = server->n_live < server->options.max_connections &&
+        welcome = server->n_admitted < server->options.max_connections &&
                   address_table_enter(server->addresses, c, server->options.max_per_address);
+        c->admitted = welcome;
+        server->n_admitted += welcome;
         pthread_mutex_unlock(&server->lock);
         return welcome;
-}
-
-/* From here on MHD closes the descriptor. */
-static void hand_over(struct listener *l, struct connection *c, int fd)
-{
-        struct http_server *server = l->server;
-        struct MHD_Daemon *daemon = l->tls ? server->secure : server->plain;
-        struct connection *stale = atomic_exchange(&server->by_fd[fd], c);
-
-        /* MHD dropped that one before it ever told us, and its descriptor is back. */
-        if (stale != NULL)
-                connection_discard(server, stale);
-        if (MHD_add_connection(daemon, fd, &c->peer.any, sizeof(c->peer)) == MHD_YES)
-                return;
-        atomic_store(&server->by_fd[fd], NULL);
-        connection_discard(server, c);
-        atomic_fetch_add_explicit(&server->refused, 1, memory_order_relaxed);
 }
 
 bool listener_accept(struct listener *l)
@@ -233,8 +218,8 @@ bool listener_accept(struct listener *l)
                         return error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM;
                 }
                 atomic_fetch_add_explicit(&server->accepted, 1, memory_order_relaxed);
-                if ((size_t)fd < server->n_by_fd && is_welcome(l, c)) {
-                        hand_over(l, c, fd);
+                if (is_welcome(l, c)) {
+                        worker_hand_over(server, c);
                         continue;
                 }
                 atomic_fetch_add_explicit(&server->refused, 1, memory_order_relaxed);

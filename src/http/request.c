@@ -23,72 +23,59 @@ struct request *request_free(struct request *r)
         return NULL;
 }
 
-static struct request *request_new(struct http_server *server)
+static struct request *request_new(struct worker *worker)
 {
-        struct stripe *stripe = server_stripe(server);
-        struct request *r;
+        struct request *r = worker->free;
 
-        pthread_mutex_lock(&stripe->lock);
-        r = stripe->free;
         if (r != NULL) {
-                stripe->free = r->next_free;
-                stripe->n_free--;
-        }
-        pthread_mutex_unlock(&stripe->lock);
-        if (r != NULL)
+                worker->free = r->next_free;
+                worker->n_free--;
                 return r;
-
+        }
         r = calloc(1, sizeof(*r));
         if (r == NULL)
                 return NULL;
-        r->server = server;
+        r->server = worker->server;
         r->public.arena = lessor_arena_new();
         return r->public.arena == NULL ? request_free(r) : r;
 }
 
-static void request_release(struct request *r)
+static void request_release(struct worker *worker, struct request *r)
 {
-        struct http_server *server = r->server;
-        struct stripe *stripe = server_stripe(server);
         struct lessor_arena *arena = r->public.arena;
         struct buf body = r->body;
-        bool kept;
 
         if (r->charged > 0)
-                atomic_fetch_sub_explicit(&server->body_memory, r->charged, memory_order_relaxed);
+                atomic_fetch_sub_explicit(&r->server->body_memory, r->charged, memory_order_relaxed);
+        if (worker->n_free >= KEPT_REQUESTS) {
+                request_free(r);
+                return;
+        }
         lessor_arena_clear(arena);
         if (body.cap > KEPT_BODY)
                 buf_done(&body);
         else
                 buf_clear(&body);
         buf_done(&r->answer);
-        *r = (struct request){.server = server, .public.arena = arena, .body = body};
-
-        pthread_mutex_lock(&stripe->lock);
-        kept = stripe->n_free < KEPT_REQUESTS;
-        if (kept) {
-                r->next_free = stripe->free;
-                stripe->free = r;
-                stripe->n_free++;
-        }
-        pthread_mutex_unlock(&stripe->lock);
-        if (!kept)
-                request_free(r);
+        *r = (struct request){
+                .server = worker->server, .public.arena = arena, .body = body, .next_free = worker->free};
+        worker->free = r;
+        worker->n_free++;
 }
 
 void *request_begin(void *context, const char *target, struct MHD_Connection *mhd)
 {
-        struct http_server *server = context;
+        struct worker *worker = context;
         struct connection *c =
                 MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
-        struct request *r = request_new(server);
+        struct request *r = request_new(worker);
         struct lessor_slice text = lessor_slice_of(target == NULL ? "" : target);
 
         if (r == NULL)
                 return NULL;
         /* MHD cuts the target into arguments in place right after this, so we keep our own. */
         if (lessor_arena_copy(r->public.arena, text, &r->target) < 0) {
-                request_release(r);
+                request_release(worker, r);
                 return NULL;
         }
         r->connection = c;
@@ -96,8 +83,8 @@ void *request_begin(void *context, const char *target, struct MHD_Connection *mh
         r->phase = PHASE_HEADERS;
         c->request = r;
         atomic_store_explicit(&c->busy, true, memory_order_relaxed);
-        connection_due(c, r->public.received_us / 1000 + server->options.header_ms);
-        atomic_fetch_add_explicit(&server_stripe(server)->n_requests, 1, memory_order_relaxed);
+        connection_due(c, r->public.received_us / 1000 + worker->server->options.header_ms);
+        move_gauge(&worker->n_requests, 1);
         return r;
 }
 
@@ -230,13 +217,13 @@ static enum MHD_Result request_whole(struct request *r)
         return request_run(r);
 }
 
-enum MHD_Result request_access(void *server, struct MHD_Connection *mhd, const char *url, const char *method,
+enum MHD_Result request_access(void *worker, struct MHD_Connection *mhd, const char *url, const char *method,
                                const char *version, const char *upload, size_t *upload_len, void **context)
 {
         struct request *r = *context;
         size_t n = *upload_len;
 
-        (void)server;
+        (void)worker;
         (void)url;
         if (r == NULL)
                 return MHD_NO; /* there was no memory for it */
@@ -281,20 +268,18 @@ static unsigned final_status(struct request *r, enum MHD_RequestTerminationCode 
 
 static void count(struct request *r, unsigned status, uint64_t bytes_out, int64_t duration_us)
 {
-        struct stripe *stripe = server_stripe(r->server);
-        struct counters *counters =
-                &stripe->counters[r->slot == NULL ? r->connection->listener->no_route_counter
-                                                  : r->slot->counter];
-        unsigned class = status / 100 < HTTP_N_CLASSES ? status / 100 : 0;
+        struct worker *worker = r->connection->worker;
+        unsigned at = r->slot == NULL ? r->connection->listener->no_route_counter : r->slot->counter;
+        struct counters *counters = &worker->counters[at];
 
-        atomic_fetch_add_explicit(&counters->answers[class], 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&counters->bytes_in, r->received, memory_order_relaxed);
-        atomic_fetch_add_explicit(&counters->bytes_out, bytes_out, memory_order_relaxed);
-        atomic_fetch_add_explicit(&counters->duration_us, (uint64_t)duration_us, memory_order_relaxed);
-        atomic_fetch_sub_explicit(&stripe->n_requests, 1, memory_order_relaxed);
+        bump(&counters->answers[status / 100 < HTTP_N_CLASSES ? status / 100 : 0], 1);
+        bump(&counters->bytes_in, r->received);
+        bump(&counters->bytes_out, bytes_out);
+        bump(&counters->duration_us, (uint64_t)duration_us);
+        move_gauge(&worker->n_requests, -1);
 }
 
-void request_completed(void *server, struct MHD_Connection *mhd, void **context,
+void request_completed(void *worker, struct MHD_Connection *mhd, void **context,
                        enum MHD_RequestTerminationCode why)
 {
         struct request *r = *context;
@@ -325,6 +310,5 @@ void request_completed(void *server, struct MHD_Connection *mhd, void **context,
         atomic_store_explicit(&c->sending, false, memory_order_relaxed);
         connection_due(c, now_us / 1000 + r->server->options.idle_ms);
         atomic_store_explicit(&c->busy, false, memory_order_release);
-        request_release(r);
-        (void)server;
+        request_release(worker, r);
 }

@@ -16,7 +16,7 @@ static bool wake_from(struct connection *c, int prepared, int asleep, int why)
                 if (!move(c, asleep, why))
                         return false;
         }
-        MHD_resume_connection(c->mhd); /* it cannot end before: MHD does not touch what is suspended */
+        worker_resume(c); /* it cannot end before: MHD does not touch what is suspended */
         return true;
 }
 
@@ -39,15 +39,14 @@ static void sleep_now(struct connection *c, int prepared, int asleep)
 {
         MHD_suspend_connection(c->mhd);
         if (!move(c, prepared, asleep))
-                MHD_resume_connection(c->mhd); /* woken since */
+                worker_resume(c); /* woken since */
 }
 
 static void continue_with(struct request *r, enum suspension why)
 {
         r->phase = PHASE_RUN;
         r->wait_over = why != SUSPENSION_WOKEN;
-        if (why == SUSPENSION_GONE)
-                r->gone = http_peer_gone(&r->public); /* the watcher may have seen the socket's predecessor */
+        r->gone |= why == SUSPENSION_GONE;
 }
 
 static void failed_without_text(struct http_request *request, void *context)
@@ -116,8 +115,9 @@ static bool park(struct request *r)
 
         if (!draining && r->wait_ms != 0 && atomic_load(&c->suspension) == SUSPENSION_WAIT_PREPARED) {
                 r->phase = PHASE_WAIT;
-                keeper_watch(server->keeper, c, r->wait_ms);
-                atomic_fetch_add_explicit(&server_stripe(server)->n_parked, 1, memory_order_relaxed);
+                if (r->wait_ms > 0)
+                        keeper_time(server->keeper, c, r->wait_ms);
+                move_gauge(&c->worker->n_parked, 1);
                 sleep_now(c, SUSPENSION_WAIT_PREPARED, SUSPENSION_WAIT);
                 return true;
         }
@@ -167,8 +167,9 @@ enum MHD_Result request_run(struct request *r)
 
 static void wait_ended(struct request *r)
 {
-        atomic_fetch_sub_explicit(&server_stripe(r->server)->n_parked, 1, memory_order_relaxed);
-        keeper_forget(r->server->keeper, r->connection);
+        move_gauge(&r->connection->worker->n_parked, -1);
+        if (r->wait_ms > 0)
+                keeper_forget(r->server->keeper, r->connection);
 }
 
 enum MHD_Result request_woken(struct request *r)

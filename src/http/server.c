@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,21 +13,10 @@
 #include "http/problem.h"
 #include "lessor/error.h"
 
-#define DESCRIPTORS_MOST 1048576u
 /* Between two looks at what is left while draining; an event (the last connection's end) comes sooner. */
 #define DRAIN_LOOK_MS 20
 /* What is left after the deadline is cut off, and gets this long to notice. */
 #define ABORT_MS 1000
-
-struct stripe *server_stripe(struct http_server *server)
-{
-        static _Atomic unsigned n_threads;
-        static _Thread_local unsigned mine; /* number + 1 */
-
-        if (mine == 0)
-                mine = atomic_fetch_add(&n_threads, 1) % N_STRIPES + 1;
-        return &server->stripes[mine - 1];
-}
 
 void http_options_init(struct http_options *options)
 {
@@ -80,16 +68,8 @@ static int slots_new(struct listener *l, const struct http_route *routes, unsign
         l->slots = calloc(n + 1, sizeof(*l->slots));
         if (l->slots == NULL)
                 return LESSOR_E_NOMEM;
-        for (size_t i = 0; i < n; i++) {
-                struct route_slot *slot = &l->slots[i];
-
-                slot->route = &routes[i];
-                slot->path_len = strlen(routes[i].path);
-                slot->prefix = slot->path_len > 0 && routes[i].path[slot->path_len - 1] == '*';
-                if (slot->prefix)
-                        slot->path_len--;
-                slot->counter = (*n_counters)++;
-        }
+        for (size_t i = 0; i < n; i++)
+                route_slot_init(&l->slots[i], &routes[i], (*n_counters)++);
         l->n_slots = n;
         l->no_route_counter = (*n_counters)++;
         return 0;
@@ -124,21 +104,13 @@ static int listeners_new(struct http_server *server, const struct http_options *
 
 static int tables_new(struct http_server *server)
 {
-        struct rlimit limit;
+        int r;
 
-        server->n_by_fd = DESCRIPTORS_MOST;
-        if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < DESCRIPTORS_MOST)
-                server->n_by_fd = (size_t)limit.rlim_cur;
-        server->by_fd = calloc(server->n_by_fd, sizeof(*server->by_fd));
         server->addresses = address_table_new();
-        if (server->by_fd == NULL || server->addresses == NULL)
+        if (server->addresses == NULL)
                 return LESSOR_E_NOMEM;
-        for (size_t i = 0; i < N_STRIPES; i++) {
-                server->stripes[i].counters = calloc(server->n_counters, sizeof(struct counters));
-                if (server->stripes[i].counters == NULL)
-                        return LESSOR_E_NOMEM;
-        }
-        return keeper_new(server, &server->keeper);
+        r = workers_new(server);
+        return r < 0 ? r : keeper_new(server, &server->keeper);
 }
 
 static int tls_open(struct http_server *server, const struct http_options *options,
@@ -162,19 +134,16 @@ static int tls_open(struct http_server *server, const struct http_options *optio
 
 static struct http_server *server_alloc(const struct http_options *options)
 {
-        struct http_server *server = aligned_alloc(_Alignof(struct http_server), sizeof(*server));
+        struct http_server *server = calloc(1, sizeof(*server));
 
         if (server == NULL)
                 return NULL;
-        memset(server, 0, sizeof(*server));
         server->options = *options;
         server->options.listen = NULL;
         server->options.tls_cert = server->options.tls_key = NULL;
         options_complete(&server->options);
         pthread_mutex_init(&server->lock, NULL);
         pthread_cond_init(&server->emptied, NULL);
-        for (size_t i = 0; i < N_STRIPES; i++)
-                pthread_mutex_init(&server->stripes[i].lock, NULL);
         return server;
 }
 
@@ -203,74 +172,6 @@ int http_server_new(const struct http_options *options, struct lessor_arena *are
         return 0;
 }
 
-/* We do not want the paths and arguments decoded: the planes compare and sign what was sent. */
-static size_t leave_as_it_is(void *context, struct MHD_Connection *mhd, char *text)
-{
-        (void)context;
-        (void)mhd;
-        return strlen(text);
-}
-
-/*
- * A pool without a listening socket of its own: the keeper accepts and hands over. MHD's idle time is off,
- * since keeping it costs a lock and a list operation a read; the keeper has the times
- * (connections_cut_overdue). MHD divides its limit of connections among the workers, so it gets a generous
- * one, and the keeper counts.
- */
-static struct MHD_Daemon *daemon_start(struct http_server *server, bool secure, unsigned threads)
-{
-        unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_NO_LISTEN_SOCKET |
-                         MHD_ALLOW_SUSPEND_RESUME;
-        struct MHD_OptionItem options[] = {
-                {MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)server->options.max_header_bytes, NULL},
-                {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)server->options.max_connections * 2 + 1024, NULL},
-                {MHD_OPTION_CONNECTION_TIMEOUT, 0, NULL},
-                {MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL},
-                {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)leave_as_it_is, NULL},
-                {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)request_begin, server},
-                {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)request_completed, server},
-                {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)connection_notify, server},
-                {MHD_OPTION_END, 0, NULL},
-                {MHD_OPTION_END, 0, NULL},
-                {MHD_OPTION_END, 0, NULL},
-        };
-        size_t n = 8;
-
-        if (threads > 1)
-                options[n++] = (struct MHD_OptionItem){MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)threads, NULL};
-        if (!secure)
-                return MHD_start_daemon(flags, 0, NULL, NULL, request_access, server, MHD_OPTION_ARRAY,
-                                        options, MHD_OPTION_END);
-        return MHD_start_daemon(flags | MHD_USE_TLS, 0, NULL, NULL, request_access, server, MHD_OPTION_ARRAY,
-                                options, MHD_OPTION_HTTPS_CERT_CALLBACK2, tls_certificate,
-                                MHD_OPTION_HTTPS_PRIORITIES, "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2",
-                                MHD_OPTION_END);
-}
-
-static int daemons_start(struct http_server *server)
-{
-        unsigned plain = 0, secure = 0;
-
-        for (size_t i = 0; i < server->n_listeners; i++) {
-                struct listener *l = &server->listeners[i];
-                unsigned n = l->unix_path == NULL ? server->options.threads : 1;
-                unsigned *threads = l->tls ? &secure : &plain;
-
-                *threads = n > *threads ? n : *threads;
-        }
-        if (plain > 0) {
-                server->plain = daemon_start(server, false, plain);
-                if (server->plain == NULL)
-                        return LESSOR_E_IO;
-        }
-        if (secure > 0) {
-                server->secure = daemon_start(server, true, secure);
-                if (server->secure == NULL)
-                        return LESSOR_E_IO;
-        }
-        return 0;
-}
-
 int http_server_start(struct http_server *server)
 {
         sigset_t all, before;
@@ -278,7 +179,7 @@ int http_server_start(struct http_server *server)
 
         sigfillset(&all); /* signals are for the program's own thread, not for ours */
         pthread_sigmask(SIG_SETMASK, &all, &before);
-        r = daemons_start(server);
+        r = workers_start(server);
         if (r == 0)
                 r = keeper_start(server->keeper);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -339,29 +240,9 @@ int http_server_drain(struct http_server *server, int64_t deadline_ms)
         atomic_store(&server->aborting, true);
         /* MHD does not stop while a connection is suspended. */
         drain_until(server, clock_monotonic_ms() + ABORT_MS, true);
-        if (server->plain != NULL)
-                MHD_stop_daemon(server->plain);
-        if (server->secure != NULL)
-                MHD_stop_daemon(server->secure);
-        server->plain = server->secure = NULL;
+        workers_stop(server);
         server->keeper = keeper_free(server->keeper);
         return left > 0 ? LESSOR_E_TIMEOUT : 0;
-}
-
-static void stripes_free(struct http_server *server)
-{
-        for (size_t i = 0; i < N_STRIPES; i++) {
-                struct stripe *stripe = &server->stripes[i];
-
-                while (stripe->free != NULL) {
-                        struct request *r = stripe->free;
-
-                        stripe->free = r->next_free;
-                        request_free(r);
-                }
-                free(stripe->counters);
-                pthread_mutex_destroy(&stripe->lock);
-        }
 }
 
 struct http_server *http_server_free(struct http_server *server)
@@ -379,12 +260,9 @@ struct http_server *http_server_free(struct http_server *server)
                 free(l->slots);
         }
         free(server->listeners);
-        for (size_t i = 0; server->by_fd != NULL && i < server->n_by_fd; i++)
-                free(server->by_fd[i]);
-        free((void *)server->by_fd);
         connections_free(server);
         address_table_free(server->addresses);
-        stripes_free(server);
+        workers_free(server);
         tls_free(server->tls);
         free(server->tls_cert);
         free(server->tls_key);

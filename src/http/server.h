@@ -8,6 +8,9 @@
  * The HTTP/1.1 server: several listeners, one pool of workers, and one thread that keeps house (accepts,
  * times, watches parked peers). Made and ended by the program's main; planes see only http.h.
  *
+ * A request that is too slow in arriving is answered 408 and its connection closed; over TLS it is only
+ * closed.
+ *
  * Life: http_server_new() binds, http_server_start() serves, http_server_drain() ends what is in flight and
  * stops, http_server_free(). Stores whose `told` a held answer waits for are closed between the last two.
  */

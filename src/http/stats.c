@@ -25,8 +25,7 @@ static void name_routes(const struct http_server *server, struct http_route_stat
         }
 }
 
-/* The stripes are not read in one instant: what began on one and ended on another may show as less than none.
- */
+/* The numbers are not read in one instant. */
 static size_t at_least_none(int64_t n)
 {
         return n > 0 ? (size_t)n : 0;
@@ -48,13 +47,13 @@ int http_server_stats(struct http_server *server, struct lessor_arena *arena, st
         if (stats.routes == NULL)
                 return LESSOR_E_NOMEM;
         name_routes(server, stats.routes);
-        for (size_t i = 0; i < N_STRIPES; i++) {
-                struct stripe *stripe = &server->stripes[i];
+        for (size_t i = 0; i < server->options.threads; i++) {
+                struct worker *worker = &server->workers[i];
 
                 for (size_t k = 0; k < stats.n_routes; k++)
-                        add_counters(&stats.routes[k], &stripe->counters[k]);
-                n_requests += atomic_load(&stripe->n_requests);
-                n_parked += atomic_load(&stripe->n_parked);
+                        add_counters(&stats.routes[k], &worker->counters[k]);
+                n_requests += atomic_load(&worker->n_requests);
+                n_parked += atomic_load(&worker->n_parked);
         }
         stats.requests = at_least_none(n_requests);
         stats.parked = at_least_none(n_parked);

@@ -83,6 +83,15 @@ unsigned target_read(struct request *r)
         return has_dot_segment(r->public.path) ? 404 : 0;
 }
 
+void route_slot_init(struct route_slot *slot, const struct http_route *route, unsigned counter)
+{
+        size_t n = strlen(route->path);
+        bool prefix = n > 0 && route->path[n - 1] == '*';
+
+        *slot = (struct route_slot){
+                .route = route, .path_len = prefix ? n - 1 : n, .prefix = prefix, .counter = counter};
+}
+
 struct route_slot *route_find(const struct listener *l, struct lessor_slice method, struct lessor_slice path)
 {
         for (size_t i = 0; i < l->n_slots; i++) {
