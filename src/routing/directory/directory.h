@@ -45,6 +45,14 @@ int directory_open(const char *path, struct projection_cell *projections, struct
 struct directory *directory_free(struct directory *d);
 DEFINE_CLEANUP(struct directory, directory_free)
 
+/*
+ * Makes several changes one: they are on disk and projected together when it returns 0, and none is when
+ * `work`, or what follows it, fails. Within `work`, which runs in the calling thread, all functions here can
+ * be used on `d`; a change that fails there is undone alone, and `work` decides whether that ends the batch.
+ * Each change rebuilds the snapshots, so this is also how thousands of records are loaded.
+ */
+int directory_batch(struct directory *d, int (*work)(struct directory *d, void *context), void *context);
+
 /* Sites. */
 
 struct directory_site {

@@ -10,7 +10,9 @@
 /* The insides of the directory, for directory*.c alone. */
 
 struct directory {
-        pthread_mutex_t lock; /* guards the connection, and the order in which snapshots are put */
+        pthread_mutex_t lock; /* recursive; guards all below, and the order in which snapshots are put */
+        bool batching;        /* whoever has the lock is within directory_batch */
+        int batch_error;      /* what the whole batch fails with: a change of it could not be undone */
         struct sql sql;
         struct projection_cell *projections; /* may be NULL */
         struct policy_cell *policies;        /* may be NULL */
@@ -52,8 +54,10 @@ int read_devices(struct sql *s, bool removed, struct lessor_arena *arena,
                  struct directory_device_list *ret_devices);
 int read_rosters(struct sql *s, struct lessor_arena *arena, struct directory_roster_list *ret_rosters);
 
-/* What follows from the tables. */
-int directory_projection(struct sql *s, struct lessor_arena *arena, struct projection **ret_projection);
-int directory_policy(struct sql *s, struct lessor_arena *arena, struct policy **ret_policy);
+/*
+ * What follows from the tables, which are read once for both. Either result may be asked for or not (NULL).
+ */
+int directory_snapshots(struct sql *s, struct lessor_arena *arena, struct projection **ret_projection,
+                        struct policy **ret_policy);
 
 #endif

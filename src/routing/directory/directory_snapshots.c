@@ -78,21 +78,22 @@ static int put_rosters(const struct directory_roster_list *rosters, struct lesso
         return 0;
 }
 
-int directory_projection(struct sql *s, struct lessor_arena *arena, struct projection **ret_projection)
-{
+/* All four lists. */
+struct tables {
         struct directory_site_list sites;
         struct directory_consent_list consents;
         struct directory_device_list devices;
         struct directory_roster_list rosters;
+};
+
+static int make_projection(const struct tables *t, struct lessor_arena *arena,
+                           struct projection **ret_projection)
+{
         struct relay_fixture f = {0};
         int r;
 
-        if ((r = read_sites(s, arena, &sites)) < 0 ||
-            (r = read_consents(s, (struct lessor_slice){0}, arena, &consents)) < 0 ||
-            (r = read_devices(s, true, arena, &devices)) < 0 || (r = read_rosters(s, arena, &rosters)) < 0)
-                return r;
-        if ((r = put_sites(&sites, arena, &f)) < 0 || (r = put_consents(&consents, arena, &f)) < 0 ||
-            (r = put_devices(&devices, arena, &f)) < 0 || (r = put_rosters(&rosters, arena, &f)) < 0)
+        if ((r = put_sites(&t->sites, arena, &f)) < 0 || (r = put_consents(&t->consents, arena, &f)) < 0 ||
+            (r = put_devices(&t->devices, arena, &f)) < 0 || (r = put_rosters(&t->rosters, arena, &f)) < 0)
                 return r;
         return projection_new(&f, ret_projection);
 }
@@ -155,20 +156,34 @@ static int put_declarations(const struct directory_site_list *sites, struct less
 
 /* Which services are up is not the tables' to say: `advertising` stays absent, and nothing is refused for it.
  */
-int directory_policy(struct sql *s, struct lessor_arena *arena, struct policy **ret_policy)
+static int make_policy(const struct tables *t, struct lessor_arena *arena, struct policy **ret_policy)
 {
-        struct directory_site_list sites;
-        struct directory_consent_list consents;
-        struct directory_roster_list rosters;
         struct relay_policy p = {0};
         int r;
 
-        if ((r = read_sites(s, arena, &sites)) < 0 ||
-            (r = read_consents(s, (struct lessor_slice){0}, arena, &consents)) < 0 ||
-            (r = read_rosters(s, arena, &rosters)) < 0)
-                return r;
-        if ((r = put_policy_consents(&consents, arena, &p)) < 0 ||
-            (r = put_members(&rosters, arena, &p)) < 0 || (r = put_declarations(&sites, arena, &p)) < 0)
+        if ((r = put_policy_consents(&t->consents, arena, &p)) < 0 ||
+            (r = put_members(&t->rosters, arena, &p)) < 0 || (r = put_declarations(&t->sites, arena, &p)) < 0)
                 return r;
         return policy_new(&p, ret_policy);
+}
+
+int directory_snapshots(struct sql *s, struct lessor_arena *arena, struct projection **ret_projection,
+                        struct policy **ret_policy)
+{
+        _cleanup_(projection_unrefp) struct projection *projection = NULL;
+        struct tables t;
+        int r;
+
+        if ((r = read_sites(s, arena, &t.sites)) < 0 ||
+            (r = read_consents(s, (struct lessor_slice){0}, arena, &t.consents)) < 0 ||
+            (r = read_devices(s, true, arena, &t.devices)) < 0 ||
+            (r = read_rosters(s, arena, &t.rosters)) < 0)
+                return r;
+        if (ret_projection != NULL && (r = make_projection(&t, arena, &projection)) < 0)
+                return r;
+        if (ret_policy != NULL && (r = make_policy(&t, arena, ret_policy)) < 0)
+                return r;
+        if (ret_projection != NULL)
+                *ret_projection = TAKE(projection);
+        return 0;
 }

@@ -13,9 +13,11 @@
  * make it slow.
  */
 struct text_index {
-        struct text_index_slot *slots; /* in the arena; a power of two of them, at most half in use */
+        struct text_index_slot *slots;    /* a power of two of them, at most half in use */
+        struct text_index_entry *entries; /* in the order in which they were put; both in the arena */
         size_t mask;
         size_t n;
+        size_t n_max;
         unsigned char key[16];
 };
 

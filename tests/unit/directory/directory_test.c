@@ -575,6 +575,43 @@ static void tables_may_be_kept_while_others_decide(void **state)
         buf_done(&problem);
 }
 
+/* --- Batches --- */
+
+struct batch {
+        struct house *h;
+        int end_with;
+};
+
+static int change_three(struct directory *d, void *context)
+{
+        struct batch *b = context;
+
+        assert_int_equal(directory_consent_add(d, S("ann"), S("s"), 1), 0);
+        assert_int_equal(directory_consent_add(d, S("ann"), S("nowhere"), 1), LESSOR_E_NOT_FOUND);
+        assert_int_equal(directory_consent_add(d, S("ben"), S("s"), 1), 0);
+        assert_int_equal(directory_consent_add(d, S("ben"), S("s"), 1), LESSOR_E_EXISTS);
+        assert_int_equal(consent_now(b->h, "ann", "s"), PROJECTION_CONSENT_NONE); /* not yet */
+        return b->end_with;
+}
+
+static void a_batch_is_one_change(void **state)
+{
+        struct house *h = *state;
+        struct batch b = {.h = h, .end_with = LESSOR_E_REFUSED};
+        struct directory_consent_list consents;
+
+        add_site(h, "s");
+        assert_int_equal(directory_batch(h->d, change_three, &b), LESSOR_E_REFUSED);
+        assert_int_equal(directory_consents(h->d, S(NULL), h->w->arena, &consents), 0);
+        assert_int_equal(consents.n, 0);
+        b.end_with = 0;
+        assert_int_equal(directory_batch(h->d, change_three, &b), 0);
+        assert_int_equal(consent_now(h, "ann", "s"), PROJECTION_CONSENT_LIVE);
+        assert_int_equal(consent_now(h, "ben", "s"), PROJECTION_CONSENT_LIVE);
+        assert_int_equal(directory_consents(h->d, S(NULL), h->w->arena, &consents), 0);
+        assert_int_equal(consents.n, 2);
+}
+
 /* --- Threads --- */
 
 #define N_CHANGERS 3
@@ -651,6 +688,7 @@ int main(void)
                 CASE(tables_of_a_newer_version_are_refused),
                 CASE(a_change_that_cannot_be_projected_is_undone),
                 CASE(tables_may_be_kept_while_others_decide),
+                CASE(a_batch_is_one_change),
                 CASE(changes_from_many_threads_all_count),
         };
 
