@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+#include "routing/directory/projection.h"
 #include "base/json_read.h"
 #include "fuzz.h"
 #include "wire/relay_documents.h"
 
-/* A projection as a file that people write. What can be read is written, and reads again. */
+/* A projection as a file that people write. What can be read is written, reads again, and can be asked. */
 
 static int read_fixture(struct lessor_slice text, struct lessor_arena *arena,
                         struct relay_fixture *ret_fixture)
@@ -16,6 +17,23 @@ static int read_fixture(struct lessor_slice text, struct lessor_arena *arena,
                 e = message_read(&relay_fixture_table, value, arena, ret_fixture, &problem);
         FUZZ_CHECK(e == 0 || problem != NULL);
         return e;
+}
+
+static void ask(const struct relay_fixture *fixture)
+{
+        struct projection *p;
+        struct projection_routes routes;
+
+        FUZZ_CHECK(projection_new(fixture, &p) == 0);
+        for (size_t i = 0; i < fixture->n_consents; i++) {
+                struct lessor_slice owner = fixture->consents[i].owner;
+
+                FUZZ_CHECK(projection_routes(p, owner, &routes) == 0);
+                for (size_t j = 0; j < routes.n; j++)
+                        FUZZ_CHECK(projection_may_route(p, owner, routes.items[j].site_id) &&
+                                   projection_may_route(p, routes.items[j].owner, routes.items[j].site_id));
+        }
+        projection_unref(p);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -32,6 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 FUZZ_CHECK(again.n_sites == fixture.n_sites && again.n_consents == fixture.n_consents &&
                            again.n_devices == fixture.n_devices && again.n_rosters == fixture.n_rosters &&
                            again.n_revoked == fixture.n_revoked);
+                ask(&fixture);
         }
         buf_done(&text);
         lessor_arena_free(arena);

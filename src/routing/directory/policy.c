@@ -17,8 +17,7 @@ struct consent {
 };
 
 /*
- * Invariants: nothing changes after policy_new, and all of it is in the arena. With `unavailable` there is
- * nothing else.
+ * Invariants: nothing changes after policy_new, and all of it is in the arena.
  */
 struct policy {
         struct snapshot snapshot;
