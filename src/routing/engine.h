@@ -231,8 +231,8 @@ void engine_event_done(struct engine *e, struct engine_event *event);
 int engine_restore_job(struct engine *e, const struct engine_row *row);
 
 /*
- * Never gives a new job this seq or a lower one, nor a new presence this order or a lower one (0: no matter): a
- * store has rows there that the engine has not heard of.
+ * Never gives a new job this seq or a lower one, nor a new presence this order or a lower one (0: no matter):
+ * a store has rows there that the engine has not heard of.
  */
 void engine_reserve(struct engine *e, uint64_t seq, uint64_t order);
 

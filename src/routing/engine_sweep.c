@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 
+#include "base/size.h"
 #include "routing/engine_internal.h"
 
 /* --- churn: pairs whose windows pass unsealed again and again --- */
@@ -38,7 +39,11 @@ static struct churn *churn_of(struct engine *e, const struct job *job)
         }
         if (churn->n == churn->cap) {
                 size_t cap = churn->cap == 0 ? LESSOR_CHURN_EXPIRIES : churn->cap * 2;
-                int64_t *more = reallocarray(churn->at_ms, cap, sizeof(*more));
+                int64_t *more = NULL;
+                size_t bytes;
+
+                if (size_mul(cap, sizeof(*more), &bytes))
+                        more = realloc(churn->at_ms, bytes);
 
                 if (more != NULL) {
                         churn->at_ms = more;
