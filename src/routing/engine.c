@@ -62,7 +62,8 @@ struct engine *engine_free(struct engine *e)
                 return NULL;
         while (engine_event_take(e, &event))
                 engine_event_done(e, &event);
-        while ((node = e->order.root) != NULL)
+        /* Oldest first: at the edge of every tree, where taking a node out is cheapest. */
+        while ((node = order_after(&e->order, 0)) != NULL)
                 job_remove(e, container_of(node, struct job, order_node));
         while ((t = timer_first(&e->churns)) != NULL)
                 churn_free(e, container_of(t, struct churn, timer)->pair);
