@@ -119,8 +119,8 @@ int directory_open(const char *path, struct projection_cell *projections, struct
                    struct directory **ret_directory, struct buf *ret_problem)
 {
         struct directory *d = calloc(1, sizeof(*d));
-        struct projection *projection;
-        struct policy *policy;
+        struct projection *projection = NULL;
+        struct policy *policy = NULL;
         int r;
 
         if (d == NULL)

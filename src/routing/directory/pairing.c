@@ -239,7 +239,7 @@ int pairing_poll(struct pairing_table *t, const struct projection *projection,
 {
         unsigned char hash[CODE_HASH_BYTES];
         const struct projection_device *device;
-        struct pairing pairing;
+        struct pairing pairing = {0};
         int r = find_one(t,
                          "SELECT " PAIRING_COLUMNS
                          " FROM directory_pairing WHERE code_hash = ?1 AND expires_ms > ?2",
@@ -278,7 +278,7 @@ int pairing_find(struct pairing_table *t, struct lessor_slice user_code, int64_t
                  struct lessor_arena *arena, struct pairing *ret_pairing)
 {
         char code[PAIRING_USER_CODE_LEN + 1];
-        struct pairing pairing;
+        struct pairing pairing = {0};
         int r = read_user_code(user_code, code);
 
         if (r < 0)
@@ -296,7 +296,7 @@ int pairing_approve(struct pairing_table *t, struct directory *d, struct lessor_
                     struct lessor_slice owner, int64_t now_ms, struct lessor_arena *arena,
                     struct directory_device *ret_device)
 {
-        struct pairing pairing;
+        struct pairing pairing = {0};
         int r = pairing_find(t, user_code, now_ms, arena, &pairing);
 
         if (r < 0)

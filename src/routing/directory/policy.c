@@ -127,7 +127,7 @@ static int fill_advertised(struct policy *p, const struct relay_policy *d)
         int r = text_index_init(&p->advertised, p->arena, d->n_advertising);
 
         p->has_advertised = d->advertising != NULL;
-        for (size_t i = 0; r == 0 && i < d->n_advertising; i++) {
+        for (size_t i = 0; r == 0 && p->has_advertised && i < d->n_advertising; i++) {
                 if (!put_copy(p, &p->advertised, d->advertising[i].owner, d->advertising[i].service, i))
                         r = LESSOR_E_NOMEM;
         }

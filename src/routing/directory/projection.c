@@ -382,7 +382,7 @@ static int collect_runnable(struct projection *p, struct lessor_arena *scratch)
                 find_owner(p, f->rosters[i].owner)->n_runnable += f->rosters[i].n_members;
                 total += f->rosters[i].n_members;
         }
-        if (total > LIMIT_PROJECTION_RECORDS * 4)
+        if (total > (size_t)LIMIT_PROJECTION_RECORDS * 4)
                 return LESSOR_E_TOO_LARGE;
         if ((r = text_index_init(&seen, scratch, total)) < 0)
                 return r;

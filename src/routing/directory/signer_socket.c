@@ -249,7 +249,7 @@ int signer_socket_public(struct signer_socket *s, struct buf *ret_public)
 {
         _cleanup_(lessor_arena_freep) struct lessor_arena *arena = lessor_arena_new();
         _cleanup_(buf_done) struct buf line;
-        struct signer_answer answer;
+        struct signer_answer answer = {0};
         int r;
 
         buf_init(&line);
@@ -267,7 +267,7 @@ int signer_socket_sign(struct signer_socket *s, struct lessor_slice statement, s
         _cleanup_(buf_done) struct buf question;
         _cleanup_(buf_done) struct buf line;
         struct json_writer w;
-        struct signer_answer answer;
+        struct signer_answer answer = {0};
         int r;
 
         buf_init(&question);
