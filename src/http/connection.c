@@ -5,6 +5,8 @@
 #include "base/clock.h"
 #include "http/internal.h"
 
+#define CUT_AGAIN_MS 100
+
 struct connection *connection_new(struct http_server *server)
 {
         struct connection *c;
@@ -98,6 +100,7 @@ static void connection_end(struct http_server *server, struct connection *c)
                 server->live = c->next;
         c->live = false;
         server->n_live--;
+        worker_forget(c); /* nobody queues it from here on */
         connection_retire(server, c);
         if (server->n_live == 0)
                 pthread_cond_broadcast(&server->emptied);
@@ -117,13 +120,14 @@ void connection_notify(void *context, struct MHD_Connection *mhd, void **socket_
         }
 }
 
-/* Server lock held. MHD then reads an end of file, or fails to write, and ends the connection on its own
- * thread. */
+/*
+ * Server lock held. MHD then reads an end of file, or fails to write, and ends the connection on its own
+ * thread. It may miss that when bytes come at the same moment, so whoever cuts comes again while the
+ * connection lives.
+ */
 static void connection_cut(struct connection *c, int how)
 {
-        connection_due(c, 0);
-        if (how != SHUT_WR)
-                atomic_store(&c->read_closed, true);
+        atomic_store(&c->read_closed, true);
         shutdown(c->fd, how);
 }
 
@@ -142,16 +146,14 @@ int64_t connections_cut_overdue(struct http_server *server, int64_t now_ms)
                         continue;
                 }
                 atomic_store(&c->overdue, true);
+                connection_due(c, now_ms + CUT_AGAIN_MS);
+                next_ms = now_ms + CUT_AGAIN_MS < next_ms ? now_ms + CUT_AGAIN_MS : next_ms;
                 connection_cut(c, atomic_load(&c->sending) ? SHUT_RDWR : SHUT_RD);
         }
         pthread_mutex_unlock(&server->lock);
         return next_ms;
 }
 
-/*
- * MHD reads until a read is short and then waits for the next edge, so an end that came together with the
- * last bytes goes unnoticed. Closing the reading side ourselves makes that edge.
- */
 void connection_left(struct http_server *server, struct connection *c)
 {
         struct pollfd fd = {.events = POLLRDHUP};
@@ -159,10 +161,10 @@ void connection_left(struct http_server *server, struct connection *c)
         pthread_mutex_lock(&server->lock);
         if (c->live)
                 fd.fd = c->fd;
-        if (c->live && !atomic_load(&c->read_closed) && poll(&fd, 1, 0) > 0) {
+        if (c->live && !atomic_load(&c->read_closed) && !atomic_load(&c->left) && poll(&fd, 1, 0) > 0) {
                 atomic_store(&c->left, true);
                 connection_wake(c, SUSPENSION_GONE);
-                shutdown(c->fd, SHUT_RD);
+                worker_left(c);
         }
         pthread_mutex_unlock(&server->lock);
 }

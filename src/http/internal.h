@@ -65,6 +65,14 @@ enum suspension {
         SUSPENSION_ABORT, /* the drain's deadline: the request ends without running anything */
 };
 
+/* What other threads tell a worker, by connection. */
+enum queue {
+        QUEUE_ARRIVING, /* to be added to MHD */
+        QUEUE_WOKEN,    /* to be resumed */
+        QUEUE_LEFT,     /* the peer has closed its side */
+        N_QUEUES,
+};
+
 /*
  * A connection. Its memory is reused for other connections but not given back before the server is freed, so
  * that a late `told` finds something that says "not asleep".
@@ -73,9 +81,9 @@ struct connection {
         enum keeper_event event;
         struct connection *next; /* live list, or free list; under server->lock */
         struct connection *prev;
-        bool admitted;             /* counts among the connections; under server->lock */
-        bool live;                 /* in the live list; under server->lock */
-        struct connection *queued; /* next in a queue to its worker */
+        bool admitted;                       /* counts among the connections; under server->lock */
+        bool live;                           /* in the live list; under server->lock */
+        struct connection *queued[N_QUEUES]; /* next in the queues to its worker */
         struct worker *worker;
         struct listener *listener;
         struct MHD_Connection *mhd;
@@ -196,12 +204,12 @@ struct worker {
         int epoll_fd;
         int wake_fd;
         struct engine engines[N_ENGINES];
-        struct connection *adding;             /* what MHD_add_connection() is being called for */
-        _Atomic(struct connection *) arriving; /* from the keeper, newest first */
-        _Atomic(struct connection *) woken;    /* to be resumed, newest first */
+        _Atomic(struct connection *) queues[N_QUEUES]; /* each newest first */
         _Atomic bool stop;
         _Atomic size_t n_connections;
         /* the thread's own */
+        struct connection *adding; /* what MHD_add_connection() is being called for */
+        struct connection *left;   /* whose end MHD has yet to be shown */
         struct request *free;
         size_t n_free;
         /* written by the thread, read by anybody */
@@ -271,6 +279,10 @@ void workers_free(struct http_server *server);
 void worker_hand_over(struct http_server *server, struct connection *c);
 /* Has MHD_resume_connection() called on the worker. Any thread; once for each suspension. */
 void worker_resume(struct connection *c);
+/* Has MHD shown that the peer has closed its side. Any thread, while the connection is live. */
+void worker_left(struct connection *c);
+/* The connection is not live any more. On the worker. */
+void worker_forget(struct connection *c);
 
 /* ---- connection.c */
 

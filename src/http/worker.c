@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "http/internal.h"
@@ -23,28 +24,31 @@
 /* What an event of a worker's epoll is about. */
 #define EVENT_WAKE N_ENGINES
 
-static void push(_Atomic(struct connection *) *queue, struct connection *c, int wake_fd)
+static void push(struct worker *w, enum queue which, struct connection *c)
 {
-        struct connection *first = atomic_load(queue);
+        struct connection *first = atomic_load(&w->queues[which]);
         uint64_t one = 1;
 
         do {
-                c->queued = first;
-        } while (!atomic_compare_exchange_weak(queue, &first, c));
+                c->queued[which] = first;
+        } while (!atomic_compare_exchange_weak(&w->queues[which], &first, c));
         /* Whoever found it empty wakes; the worker takes all or nothing. */
         if (first == NULL)
-                (void)!write(wake_fd, &one, sizeof(one));
+                (void)!write(w->wake_fd, &one, sizeof(one));
 }
 
 /* Takes all, oldest first. */
-static struct connection *take_all(_Atomic(struct connection *) *queue)
+static struct connection *take_all(struct worker *w, enum queue which)
 {
-        struct connection *c = atomic_exchange(queue, NULL), *oldest = NULL;
+        struct connection *c, *oldest = NULL;
 
+        if (atomic_load_explicit(&w->queues[which], memory_order_relaxed) == NULL)
+                return NULL;
+        c = atomic_exchange(&w->queues[which], NULL);
         while (c != NULL) {
-                struct connection *next = c->queued;
+                struct connection *next = c->queued[which];
 
-                c->queued = oldest;
+                c->queued[which] = oldest;
                 oldest = c;
                 c = next;
         }
@@ -60,12 +64,67 @@ void worker_hand_over(struct http_server *server, struct connection *c)
                         fewest = &server->workers[i];
         }
         c->worker = fewest;
-        push(&fewest->arriving, c, fewest->wake_fd);
+        push(fewest, QUEUE_ARRIVING, c);
 }
 
 void worker_resume(struct connection *c)
 {
-        push(&c->worker->woken, c, c->worker->wake_fd);
+        push(c->worker, QUEUE_WOKEN, c);
+}
+
+void worker_left(struct connection *c)
+{
+        push(c->worker, QUEUE_LEFT, c);
+}
+
+static void take_left(struct worker *w)
+{
+        struct connection *c = take_all(w, QUEUE_LEFT);
+
+        while (c != NULL) {
+                struct connection *next = c->queued[QUEUE_LEFT];
+
+                c->queued[QUEUE_LEFT] = w->left;
+                w->left = c;
+                c = next;
+        }
+}
+
+void worker_forget(struct connection *c)
+{
+        struct worker *w = c->worker;
+        struct connection **at = &w->left;
+
+        if (!atomic_load(&c->left))
+                return;
+        take_left(w);
+        while (*at != NULL && *at != c)
+                at = &(*at)->queued[QUEUE_LEFT];
+        if (*at == c)
+                *at = c->queued[QUEUE_LEFT];
+}
+
+/*
+ * MHD (0.9.75) reads until a read is short and then waits for the next edge, so an end that came together
+ * with the last bytes goes unnoticed. Once it has read all there is, closing the reading side ourselves makes
+ * that edge.
+ */
+static void show_left(struct worker *w)
+{
+        struct connection **at = &w->left;
+
+        take_left(w);
+        while (*at != NULL) {
+                struct connection *c = *at;
+                int unread = 0;
+
+                if (ioctl(c->fd, FIONREAD, &unread) == 0 && unread > 0) {
+                        at = &c->queued[QUEUE_LEFT];
+                        continue;
+                }
+                *at = c->queued[QUEUE_LEFT];
+                shutdown(c->fd, SHUT_RD);
+        }
 }
 
 static struct engine *engine_of(struct worker *w, const struct connection *c)
@@ -75,10 +134,10 @@ static struct engine *engine_of(struct worker *w, const struct connection *c)
 
 static void add_arriving(struct worker *w)
 {
-        struct connection *c = take_all(&w->arriving);
+        struct connection *c = take_all(w, QUEUE_ARRIVING);
 
         while (c != NULL) {
-                struct connection *next = c->queued;
+                struct connection *next = c->queued[QUEUE_ARRIVING];
                 struct engine *engine = engine_of(w, c);
 
                 w->adding = c;
@@ -95,10 +154,10 @@ static void add_arriving(struct worker *w)
 
 static void resume_woken(struct worker *w)
 {
-        struct connection *c = take_all(&w->woken);
+        struct connection *c = take_all(w, QUEUE_WOKEN);
 
         while (c != NULL) {
-                struct connection *next = c->queued;
+                struct connection *next = c->queued[QUEUE_WOKEN];
 
                 engine_of(w, c)->due = true;
                 MHD_resume_connection(c->mhd);
@@ -148,10 +207,10 @@ static void run_engines(struct worker *w)
 /* MHD closes what is left, and calls back for each, on this thread like all else. */
 static void worker_finish(struct worker *w)
 {
-        struct connection *c = take_all(&w->arriving);
+        struct connection *c = take_all(w, QUEUE_ARRIVING);
 
         while (c != NULL) {
-                struct connection *next = c->queued;
+                struct connection *next = c->queued[QUEUE_ARRIVING];
 
                 close(c->fd);
                 connection_discard(w->server, c);
@@ -174,6 +233,7 @@ static void *worker_main(void *context)
                 add_arriving(w);
                 resume_woken(w);
                 run_engines(w);
+                show_left(w);
         }
         worker_finish(w);
         return NULL;
