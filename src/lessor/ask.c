@@ -229,7 +229,7 @@ static bool on_answered(void *context, const struct lessor_answer *a)
         struct buf out = {0};
         bool ok = a->disposition == LESSOR_DISPOSITION_OK;
 
-        progress_step(&q->progress, ok ? "done" : "failed", text_or_null(a->model));
+        progress_step(&q->progress, ok ? "done by" : "failed on", text_or_null(a->model));
         progress_end(&q->progress);
         if (q->cli->json) {
                 write_answer_json(a, &out);

@@ -235,7 +235,8 @@ const struct cli_command cli_commands[] = {
          "lessor device ls\nlessor device ls --pending", COMPLETE_NOTHING},
         {"device revoke", "DEVICE", 1, 1, PEER_SERVER, NULL, run_device_revoke, "refuse a device for good",
          NULL, "lessor device revoke runner_7e33583b-e86c-448e-85bf-551b5b778b48", COMPLETE_NOTHING},
-        {"device rm", "DEVICE", 1, 1, PEER_SERVER, NULL, run_device_rm, "forget a revoked device", NULL,
+        {"device rm", "DEVICE", 1, 1, PEER_SERVER, NULL, run_device_rm, "take a device off the list",
+         "Its id is refused for good; its keys may be approved anew.",
          "lessor device rm runner_7e33583b-e86c-448e-85bf-551b5b778b48", COMPLETE_NOTHING},
 
         {"roster add", "ROSTER [MEMBER...]", 1, -1, PEER_SERVER, roster_options, run_roster_add,

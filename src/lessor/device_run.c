@@ -182,13 +182,13 @@ int run_device_pair(struct cli *cli)
         e = lessor_stop_new(&stop);
         if (e < 0)
                 return cli_fail_error(cli, e, "cannot start", NULL);
+        signals_watch(raise_stop, stop);
         e = lessor_pairing_start(&setup.options, &pairing, &problem);
         if (e < 0)
                 return cli_fail_error(cli, e, setup.options.relay_url, problem);
         code = print_code(cli, pairing);
         if (code != CLI_EXIT_OK)
                 return code;
-        signals_watch(raise_stop, stop);
         e = lessor_pairing_wait(pairing, stop, &problem);
         signals_watch(NULL, NULL);
         if (e == LESSOR_E_CLOSED)

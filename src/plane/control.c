@@ -80,12 +80,12 @@ static unsigned status_of(int error)
         case LESSOR_E_MALFORMED:
         case LESSOR_E_TOO_LARGE:
         case LESSOR_E_BAD_SIGNATURE:
-        case LESSOR_E_BROKEN_LINK:
                 return 400;
         case LESSOR_E_NOT_FOUND:
                 return 404;
         case LESSOR_E_EXISTS:
         case LESSOR_E_BUSY:
+        case LESSOR_E_BROKEN_LINK:
                 return 409;
         case LESSOR_E_UNAVAILABLE:
         case LESSOR_E_LOW_SPACE:
@@ -235,6 +235,17 @@ static bool read_body(struct control_call *call, const struct message_table *tab
         return true;
 }
 
+/* Who drives the server, for the access log: an operator wants to know later. */
+static void log_caller(struct http_request *http)
+{
+        char text[24] = "token";
+        uint32_t uid;
+
+        if (http_peer_uid(http, &uid))
+                snprintf(text, sizeof(text), "uid %u", uid);
+        http_log_caller(http, lessor_slice_of(text));
+}
+
 static void serve(struct http_request *http, struct control *control, const struct control_endpoint *endpoint)
 {
         struct control_call *call = lessor_arena_alloc(http->arena, sizeof(*call));
@@ -249,6 +260,7 @@ static void serve(struct http_request *http, struct control *control, const stru
         call->parts = &control->parts;
         call->http = http;
         call->arena = http->arena;
+        log_caller(http);
         if (!may_edit(call, endpoint->edit) || !read_body(call, endpoint->body, &body))
                 return;
         if (strcmp(endpoint->method, "GET") != 0)

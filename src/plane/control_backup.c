@@ -20,7 +20,6 @@ const struct message_table control_backup_body = MESSAGE_TABLE("Backup", struct 
 
 static const struct control_words words[] = {
         {LESSOR_E_EXISTS, "{} is there already: a backup never replaces a file"},
-        {LESSOR_E_INVALID, "this server keeps its jobs in memory, so there is nothing to copy"},
         {LESSOR_E_IO, "the server could not write {}"},
         {LESSOR_E_PERMISSION, "the server may not write {}"},
         {LESSOR_E_NOT_FOUND, "there is no directory for {}"},
@@ -60,6 +59,11 @@ static void finished(struct http_request *http, void *context)
         if (lessor_arena_copy(call->arena, lessor_slice_of(control->backup.path), &path) < 0)
                 path = LESSOR_SLICE("");
         pthread_mutex_unlock(&control->backup.lock);
+        if (e == LESSOR_E_INVALID) {
+                control_refuse(call, 409, "nothing-to-copy",
+                               "this server keeps its jobs in memory, so there is nothing to copy");
+                return;
+        }
         if (e < 0) {
                 control_refuse_error(call, e, words, path);
                 return;

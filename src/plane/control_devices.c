@@ -32,13 +32,13 @@ static const struct control_words code_words[] = {
         {LESSOR_E_NOT_FOUND, "no device waits with code {}: it was approved already, is older than ten "
                              "minutes, or never was; `lessor device ls --pending` lists them"},
         {LESSOR_E_INVALID, "\"{}\" is no code: they look like ABCD-1234"},
-        {LESSOR_E_EXISTS, "the device with code {} belongs to another owner, or is revoked: remove it first"},
+        {LESSOR_E_EXISTS,
+         "the device with code {} belongs to another owner, or is revoked: `lessor device rm` forgets it"},
         {LESSOR_E_BAD_SIGNATURE, "the keys of the device with code {} do not belong together"},
         {0},
 };
 static const struct control_words device_words[] = {
         {LESSOR_E_NOT_FOUND, "there is no device \"{}\"; `lessor device ls` lists them"},
-        {LESSOR_E_BUSY, "device \"{}\" is not revoked: revoke it before it is removed"},
         {0},
 };
 

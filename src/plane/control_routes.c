@@ -51,7 +51,7 @@ const struct control_endpoint control_endpoints[] = {
         {"POST", V1 "/devices/revoke", "device-revoke", control_device_revoke, &control_device_body,
          EDIT_PROJECTION, .summary = "Refuse a device for good"},
         {"POST", V1 "/devices/remove", "device-remove", control_device_remove, &control_device_body,
-         EDIT_PROJECTION, .summary = "Forget a revoked device"},
+         EDIT_PROJECTION, .summary = "Take a device off the list, and refuse it for good"},
         {"GET", V1 "/pairings", "pairings", control_pairing_list,
          .summary = "List the pairings in progress, or the one of ?userCode="},
 

@@ -66,7 +66,7 @@ static const struct control_words words[] = {
         {LESSOR_E_EXISTS, "a site \"{}\" is registered already, or a site has this key"},
         {LESSOR_E_BAD_SIGNATURE, "the keys of site \"{}\" do not belong together"},
         {LESSOR_E_BROKEN_LINK, "the key that site \"{}\" has now did not sign this succession"},
-        {LESSOR_E_INVALID, "\"{}\" or a purpose is empty or no UTF-8"},
+        {LESSOR_E_INVALID, "an id or a purpose is empty or has control characters"},
         {LESSOR_E_TOO_LARGE, "an id or a purpose is longer than 256 bytes"},
         {0},
 };
