@@ -25,8 +25,13 @@
 
 #define DEADLINE_DEFAULT  "10m"
 #define CANCEL_TIMEOUT_MS 5000
-#define SLICE_MS          1000  /* between looks at a job whose state the relay does not push */
-#define LONG_SLICE_MS     30000 /* once there is nothing more to learn but the answer */
+/*
+ * How long the pump runs between looks at a job's state, which the relay does not push: until it is sealed,
+ * until it runs, and afterwards. The pump gives up its waiting reads each time, so not too often.
+ */
+#define UNSEALED_SLICE_MS 5000
+#define SEALED_SLICE_MS   1500
+#define RUNNING_SLICE_MS  60000
 #define PROMPT_MAX        ((size_t)LIMIT_PAYLOAD_TEXT * 4)
 
 DEFINE_CLEANUP(struct lessor_stop, lessor_stop_free)
@@ -39,7 +44,7 @@ struct question {
         struct lessor_stub stub;
         char job_id[UUID_TEXT_LEN + 1];
         struct buf payload; /* wiped: it is what only a device may read */
-        struct progress progress;
+        struct progress *progress;
         bool is_sealed;
         bool is_running;
         int code; /* an enum cli_exit, once it is over */
@@ -48,6 +53,7 @@ struct question {
 static void question_done(struct question *q)
 {
         buf_wipe(&q->payload);
+        progress_free(q->progress);
 }
 
 /* --- The question --- */
@@ -229,8 +235,8 @@ static bool on_answered(void *context, const struct lessor_answer *a)
         struct buf out = {0};
         bool ok = a->disposition == LESSOR_DISPOSITION_OK;
 
-        progress_step(&q->progress, ok ? "done by" : "failed on", text_or_null(a->model));
-        progress_end(&q->progress);
+        progress_step(q->progress, ok ? "done by" : "failed on", text_or_null(a->model));
+        progress_end(q->progress);
         if (q->cli->json) {
                 write_answer_json(a, &out);
         } else if (ok) {
@@ -252,7 +258,7 @@ static void on_failed(void *context, struct lessor_slice job_id, int error, cons
         struct question *q = context;
 
         (void)job_id;
-        progress_end(&q->progress);
+        progress_end(q->progress);
         if (error == LESSOR_E_EXPIRED)
                 q->code = cli_fail(q->cli, CLI_EXIT_TIMED_OUT, "no answer before the deadline");
         else
@@ -266,21 +272,21 @@ static void on_progress(void *context, const struct lessor_ask_progress *p)
 
         switch (p->step) {
         case LESSOR_ASK_QUEUED:
-                progress_step(&q->progress, "queued", q->job_id);
+                progress_step(q->progress, "queued", q->job_id);
                 break;
         case LESSOR_ASK_CLAIMED:
                 output_safe(&who, p->runner_id);
                 buf_text(&who, " with key ");
                 output_safe(&who, p->device_key_id);
-                q->is_running = false;
-                progress_step(&q->progress, "claimed by", who.p);
+                q->is_sealed = q->is_running = false;
+                progress_step(q->progress, "claimed by", who.p);
                 break;
         case LESSOR_ASK_SEALED:
                 q->is_sealed = true;
-                progress_step(&q->progress, "sealed", "to that device");
+                progress_step(q->progress, "sealed", "to that device");
                 break;
         case LESSOR_ASK_LATER:
-                progress_step(&q->progress, "waiting",
+                progress_step(q->progress, "waiting",
                               p->message != NULL && p->message[0] != '\0' ? p->message
                                                                           : lessor_error_text(p->error));
                 break;
@@ -296,13 +302,14 @@ static void look(struct question *q, struct lessor_site_client *client)
 {
         enum lessor_job_state state;
 
-        if (!q->is_sealed || q->is_running || q->stub.deadline_ms - clock_now_ms(clock_wall()) < 3 * SLICE_MS)
+        if (!q->is_sealed || q->is_running ||
+            q->stub.deadline_ms - clock_now_ms(clock_wall()) < 2 * UNSEALED_SLICE_MS)
                 return;
         if (lessor_site_enqueue(client, &q->stub, &state) < 0)
                 return;
         if (state == LESSOR_JOB_RUNNING) {
                 q->is_running = true;
-                progress_step(&q->progress, "running", NULL);
+                progress_step(q->progress, "running", NULL);
         }
 }
 
@@ -312,7 +319,7 @@ static int withdraw(struct question *q)
         bool cancelled = false;
         int code;
 
-        progress_end(&q->progress);
+        progress_end(q->progress);
         code = open_client(q, NULL, &client);
         if (code == CLI_EXIT_OK && lessor_site_cancel(client, q->stub.id, &cancelled) == 0 && cancelled)
                 return cli_fail(q->cli, CLI_EXIT_INTERRUPTED, "stopped: job %s is withdrawn", q->job_id);
@@ -320,24 +327,24 @@ static int withdraw(struct question *q)
                         client == NULL ? "" : ": ", client == NULL ? "" : lessor_site_client_problem(client));
 }
 
+static int64_t slice_ms(const struct question *q)
+{
+        if (!q->is_sealed)
+                return UNSEALED_SLICE_MS;
+        return q->is_running ? RUNNING_SLICE_MS : SEALED_SLICE_MS;
+}
+
 static int pump(struct question *q, struct lessor_site_client *client, struct lessor_pump *pump)
 {
         int e;
 
-        do {
-                bool short_slice = q->progress.live || (q->is_sealed && !q->is_running);
-
-                e = lessor_pump_run(pump, short_slice ? SLICE_MS : LONG_SLICE_MS);
-                if (e != LESSOR_E_TIMEOUT)
-                        break;
+        while ((e = lessor_pump_run(pump, slice_ms(q))) == LESSOR_E_TIMEOUT)
                 look(q, client);
-                progress_tick(&q->progress);
-        } while (true);
         if (e == 0)
                 return q->code;
         if (e == LESSOR_E_CLOSED)
                 return withdraw(q);
-        progress_end(&q->progress);
+        progress_end(q->progress);
         return cli_fail_error(q->cli, e, "the relay does not let this site ask",
                               lessor_site_client_problem(client));
 }
@@ -392,6 +399,7 @@ int run_ask(struct cli *cli)
                 code = make_payload(&q);
         if (code != CLI_EXIT_OK)
                 return code;
-        progress_begin(&q.progress, stderr, cli_switch(cli, "quiet"));
+        if (progress_new(stderr, cli_switch(cli, "quiet"), &q.progress) < 0)
+                return cli_fail_nomem(cli);
         return ask(&q);
 }

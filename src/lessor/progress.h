@@ -3,34 +3,30 @@
 #define LESSOR_PROGRESS_H
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 
 /*
  * Tells how a long task goes on: a line a step with the seconds since the start. On a terminal the last line
- * stays alive and counts.
+ * stays alive and counts, by a thread of its own, since the task is busy. One task at a time calls.
  */
-struct progress {
-        FILE *stream;
-        bool quiet;
-        bool live; /* a terminal */
-        bool colour;
-        bool open; /* a line that is rewritten stands there */
-        int64_t started_ms;
-        char step[32];
-        char detail[160];
-};
+struct progress;
 
-void progress_begin(struct progress *p, FILE *stream, bool quiet);
+/*
+ * quiet  tells nothing
+ * Returns 0 or LESSOR_E_NOMEM.
+ */
+int progress_new(FILE *stream, bool quiet, struct progress **ret_progress);
 
-/* A new step; `detail` may be NULL. Both are copied; a long detail is shown cut. The same step again with the
- * same detail is passed over. */
+/* Ends as progress_end does. Takes NULL, returns NULL. */
+struct progress *progress_free(struct progress *p);
+
+/*
+ * A new step; `detail` may be NULL. Both are copied, shown with control characters replaced, and cut when
+ * they are long. The same step again with the same detail is passed over.
+ */
 void progress_step(struct progress *p, const char *step, const char *detail);
 
-/* Rewrites the seconds of the last line, on a terminal. */
-void progress_tick(struct progress *p);
-
-/* Ends the line that stands there, if any. */
+/* Ends the line that stands there, if any; nothing is told any more. */
 void progress_end(struct progress *p);
 
 #endif
