@@ -24,7 +24,6 @@
 #define TROUBLE_LONGEST_MS  15000
 
 DEFINE_CLEANUP(struct lessor_arena, lessor_arena_free)
-DEFINE_CLEANUP(struct lessor_pump, lessor_pump_free)
 
 /* One of the two reads. Instants are monotonic. */
 struct reading {

@@ -19,7 +19,8 @@
 #include "peer.h"
 #include "wire/relay_shapes.h"
 
-/* Our site client and device agent, and between them a relay that we did not write. */
+/* Our site client and device agent, and between them a relay that we did not write; or lessord, given its
+ * path. */
 
 #define JOBS 20
 
@@ -42,6 +43,12 @@ struct world {
 };
 
 static const char *owner = "ada";
+static const char *lessord; /* NULL: the reference relay */
+
+/* What a control plane of ours would know: the owner's default jobs go to the owner's own "echo". */
+#define POLICY                                                                                           \
+        "{\"consents\":[{\"siteId\":\"site_a\",\"user\":\"ada\",\"mappings\":[{\"purpose\":\"default\"," \
+        "\"kind\":\"llm.generate\",\"service\":\"echo\",\"owner\":null}]}]}"
 
 static struct world *world;
 
@@ -184,11 +191,40 @@ static struct lessor_site_client *new_site(void)
         return site;
 }
 
-static int start_world(const char *grant_key)
+/* The reference relay, or our own server when main was given one. */
+static int start_peer(bool grants)
 {
         const char *node = getenv("LESSOR_NODE");
-        const char *argv[] = {node == NULL ? "node" : node, getenv("LESSOR_SERVE_SCRIPT"), NULL, NULL, NULL};
+        char key[300], data[300], policy[300];
+        const char *reference[] = {node == NULL ? "node" : node, getenv("LESSOR_SERVE_SCRIPT"), "--grant-key",
+                                   key, NULL};
+        const char *ours[] = {lessord,
+                              "--listen",
+                              "127.0.0.1:0",
+                              "--store",
+                              "memory",
+                              "--data",
+                              data,
+                              "--verification-url",
+                              "http://127.0.0.1/approve",
+                              "--policy",
+                              policy,
+                              "--grant-key",
+                              key,
+                              NULL};
 
+        snprintf(key, sizeof(key), "%s/control.json", world->dir);
+        snprintf(data, sizeof(data), "%s/data", world->dir);
+        snprintf(policy, sizeof(policy), "%s/policy.json", world->dir);
+        write_keys(key);
+        assert_int_equal(file_create(policy, LESSOR_SLICE(POLICY), 0600), 0);
+        if (!grants)
+                reference[2] = ours[9] = NULL;
+        return peer_start(lessord == NULL ? reference : ours, &world->peer);
+}
+
+static int start_world(bool grants)
+{
         world = calloc(1, sizeof(*world));
         pthread_mutex_init(&world->mutex, NULL);
         pthread_cond_init(&world->told, NULL);
@@ -196,15 +232,7 @@ static int start_world(const char *grant_key)
         snprintf(world->site_keys, sizeof(world->site_keys), "%s/site.json", world->dir);
         snprintf(world->device_dir, sizeof(world->device_dir), "%s/device", world->dir);
         write_keys(world->site_keys);
-        if (grant_key != NULL) {
-                static char path[256];
-
-                snprintf(path, sizeof(path), "%s/%s", world->dir, grant_key);
-                write_keys(path);
-                argv[2] = "--grant-key";
-                argv[3] = path;
-        }
-        if (peer_start(argv, &world->peer) != 0)
+        if (start_peer(grants) != 0)
                 return 77;
         if (world->backend == NULL)
                 lessor_backend_echo_new(&world->backend);
@@ -227,13 +255,13 @@ static int start_world(const char *grant_key)
 static int set_up(void **state)
 {
         (void)state;
-        return start_world(NULL);
+        return start_world(false);
 }
 
 static int set_up_with_grants(void **state)
 {
         (void)state;
-        return start_world("control.json");
+        return start_world(true);
 }
 
 static int tear_down(void **state)
@@ -562,7 +590,7 @@ static void an_unanswered_ask_ends_at_its_deadline(void **state)
         lessor_site_client_free(site);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(a_paired_device_answers_its_owners_jobs, set_up, tear_down),
@@ -576,10 +604,12 @@ int main(void)
                 cmocka_unit_test_setup_teardown(an_unanswered_ask_ends_at_its_deadline, set_up, tear_down),
         };
 
-        if (start_world(NULL) == 77) {
+        if (argc > 1)
+                lessord = argv[1];
+        if (start_world(false) != 0) {
                 scratch_remove(world->dir);
                 free(world);
-                return 77;
+                return lessord == NULL ? 77 : 1;
         }
         tear_down(NULL);
         return cmocka_run_group_tests(tests, NULL, NULL);
