@@ -323,6 +323,8 @@ static int set_aside(struct loader *l, const struct row_reader *row, struct less
         }
         if (!dated)
                 job->stub.deadline_ms = 0;
+        if (sqlite3_column_type(row->stmt, J_ENQUEUED) != SQLITE_INTEGER)
+                job->enqueued_ms = 0;
         if (job->stub.owner.p == NULL)
                 job->stub.owner = empty;
         if (job->stub.site.p == NULL)

@@ -126,6 +126,7 @@ static int start_threads(struct sqlite_store *s, struct buf *ret_problem)
         r = checkpointer_start(&s->checkpointer, s->path, s->options.vfs, ret_problem);
         if (r < 0)
                 return r;
+        writer_check_space(s, clock_monotonic_ms());
         if (pthread_create(&s->writer, NULL, writer_run, s) != 0)
                 return LESSOR_E_NOMEM;
         s->writer_running = true;

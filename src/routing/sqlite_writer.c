@@ -177,7 +177,7 @@ static uint64_t free_bytes(const struct sqlite_store *s)
         return (uint64_t)st.f_bavail * st.f_frsize;
 }
 
-static void check_space(struct sqlite_store *s, int64_t monotonic_ms)
+void writer_check_space(struct sqlite_store *s, int64_t monotonic_ms)
 {
         bool low;
 
@@ -248,7 +248,7 @@ static bool wait_for_work(struct sqlite_store *s)
                 sleep_until(s, until_ms);
                 if (atomic_load(&s->low_space)) {
                         (void)pthread_mutex_unlock(&s->lock);
-                        check_space(s, clock_monotonic_ms());
+                        writer_check_space(s, clock_monotonic_ms());
                         (void)pthread_mutex_lock(&s->lock);
                 }
         }
@@ -318,7 +318,7 @@ static bool write_one(struct sqlite_store *s)
                 }
                 if (r == 0) {
                         (void)pthread_mutex_unlock(&s->lock);
-                        check_space(s, clock_monotonic_ms());
+                        writer_check_space(s, clock_monotonic_ms());
                         r = batch_write(s);
                         (void)pthread_mutex_lock(&s->lock);
                 }

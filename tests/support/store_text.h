@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef TESTS_FAULTS_STORE_TEXT_H
-#define TESTS_FAULTS_STORE_TEXT_H
+#ifndef TESTS_SUPPORT_STORE_TEXT_H
+#define TESTS_SUPPORT_STORE_TEXT_H
 
 #include "base/buf.h"
 #include "lessor/routing_store.h"
