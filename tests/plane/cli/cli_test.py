@@ -308,6 +308,29 @@ class WorkFlow(Case):
         self.lessor("device", "rm", runner)
         self.lessor("device", "rm", runner, code=5)
 
+    def test_at_a_terminal_a_person_is_asked_and_shown(self):
+        pairing = self.start(LESSOR, "device", "pair", "--dir", self.path("device"), "--backend", "echo",
+                             "--json", name="pair")
+        code = json.loads(pairing.line())
+        approve = ["device", "approve", code["userCode"], "--owner", "alice"]
+        for typed in ("n\n", "\n", "\x04"):
+            out, shown = self.at_terminal(*approve, typed=typed, code=4)
+            self.assertEqual(out, "")
+            self.assertIn(code["keyId"], shown)
+            self.assertIn("not approved", shown)
+        out, shown = self.at_terminal(*approve, typed="y\n")
+        self.assertIn("approved", out)
+        pairing.line()
+        self.assertEqual(pairing.wait(), 0)
+        self.run_device()
+        asking = ["ask", "--site", "demo", "--site-keys", "demo.json", "--owner", "alice", "hello"]
+        out, shown = self.at_terminal(*asking)
+        self.assertEqual(out, "hello\n")
+        self.assertIn("\r\x1b[K\x1b[2m", shown)
+        out, shown = self.at_terminal(*asking, colour=False)
+        self.assertIn("\r\x1b[K ", shown)
+        self.assertNotIn("\x1b[2m", shown)
+
     def test_a_device_that_is_not_paired(self):
         self.assertIn("device pair", self.lessor("device", "run", "--dir", self.path("none"), "--backend",
                                                  "echo", code=5).err)

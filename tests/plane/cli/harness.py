@@ -2,6 +2,7 @@
 """Starts lessord and runs lessor, each test in a directory of its own; whatever was started is stopped by pid."""
 import json
 import os
+import pty
 import shutil
 import signal
 import socket
@@ -152,6 +153,31 @@ class Case(unittest.TestCase):
         s.close()
         head, _, text = got.partition(b"\r\n\r\n")
         return int(head.split()[1]), text.decode()
+
+    def at_terminal(self, *argv, typed="", code=0, colour=True):
+        """As lessor(), with stdin and stderr at a terminal. Returns (stdout, what the terminal showed)."""
+        master, slave = pty.openpty()
+        env = dict(self.env, TERM="xterm")
+        if colour:
+            del env["NO_COLOR"]
+        process = subprocess.Popen([LESSOR, *argv], cwd=self.dir, env=env, stdin=slave, stderr=slave,
+                                   stdout=subprocess.PIPE, start_new_session=True)
+        os.close(slave)
+        os.write(master, typed.encode())
+        shown = b""
+        while True:
+            try:
+                part = os.read(master, 4096)
+            except OSError:  # the other side is closed
+                break
+            if not part:
+                break
+            shown += part
+        out = process.stdout.read().decode()
+        process.stdout.close()
+        os.close(master)
+        self.assertEqual(process.wait(PATIENCE), code, shown)
+        return out, shown.decode()
 
     # --- What many tests begin with ---
 
