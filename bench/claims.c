@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "lessor/error.h"
+#include "machine.h"
+#include "profile.h"
+#include "requests.h"
+#include "traffic.h"
+
+/* Signed claims a second on one core, beside what verifying signatures alone costs there. */
+
+#define N_SITES         64
+#define JOBS_PER_DEVICE 2 /* UNSEALED_PER_PAIR: more would not be granted before they are sealed */
+#define RAW_NS          700000000u
+
+/* Something a second, by the clock on the wall and by the CPU time it took. */
+struct rate {
+        double wall, cpu;
+};
+
+static void verify_for_a_while(int out)
+{
+        uint8_t public_key[crypto_sign_PUBLICKEYBYTES], secret[crypto_sign_SECRETKEYBYTES];
+        uint8_t signature[crypto_sign_BYTES], message[128];
+        uint64_t begin_ns, begin_cpu_ns, n = 0;
+        struct rate rate;
+
+        pin_to_core(CORE_SERVER);
+        crypto_sign_keypair(public_key, secret);
+        randombytes_buf(message, sizeof(message)); /* about as long as a canonical request */
+        crypto_sign_detached(signature, NULL, message, sizeof(message), secret);
+        begin_ns = now_ns();
+        begin_cpu_ns = own_cpu_ns();
+        while (now_ns() - begin_ns < RAW_NS)
+                for (unsigned i = 0; i < 100; i++, n++)
+                        if (crypto_sign_verify_detached(signature, message, sizeof(message), public_key) < 0)
+                                _exit(1);
+        rate.wall = (double)n * 1e9 / (double)(now_ns() - begin_ns);
+        rate.cpu = (double)n * 1e9 / (double)(own_cpu_ns() - begin_cpu_ns);
+        _exit(write(out, &rate, sizeof(rate)) == (ssize_t)sizeof(rate) ? 0 : 1);
+}
+
+/* crypto_sign_verify_detached a second, in a process of its own on the server's core; we sleep meanwhile. */
+static int raw_verifications(struct rate *ret_rate)
+{
+        int ends[2], status;
+        ssize_t n;
+        pid_t pid;
+
+        if (pipe(ends) < 0)
+                return LESSOR_E_IO;
+        pid = fork();
+        if (pid == 0)
+                verify_for_a_while(ends[1]);
+        close(ends[1]);
+        n = pid < 0 ? -1 : read(ends[0], ret_rate, sizeof(*ret_rate));
+        close(ends[0]);
+        if (pid > 0)
+                waitpid(pid, &status, 0);
+        return n == (ssize_t)sizeof(*ret_rate) ? 0 : LESSOR_E_IO;
+}
+
+static int make_claims(const struct world *world, unsigned per_device, struct request_list *list)
+{
+        int e = 0;
+
+        request_list_clear(list);
+        for (unsigned k = 0; k < per_device && e == 0; k++)
+                for (unsigned i = 0; i < world->n_devices && e == 0; i++) {
+                        e = request_claim(&world->devices[i], 1, &list->text);
+                        if (e == 0)
+                                e = request_list_close(list);
+                }
+        return e;
+}
+
+static int make_jobs(const struct world *world, struct request_list *list)
+{
+        char id[48];
+        int e = 0;
+
+        request_list_clear(list);
+        for (unsigned k = 0; k < JOBS_PER_DEVICE && e == 0; k++)
+                for (unsigned i = 0; i < world->n_devices && e == 0; i++) {
+                        snprintf(id, sizeof(id), "job-%u-%u", i, k);
+                        e = request_enqueue(world, world->devices[i].site, world->devices[i].owner, id,
+                                            JOB_KIND, &list->text);
+                        if (e == 0)
+                                e = request_list_close(list);
+                }
+        return e;
+}
+
+/* The figures of one kind of request over all rounds. */
+struct kind {
+        struct series wall, cpu;             /* requests a second */
+        struct series wall_ratio, cpu_ratio; /* of raw verifications */
+        struct series generator;             /* share of its core that the generator used */
+        struct percentiles latencies;
+};
+
+struct round {
+        struct subject *subject;
+        struct traffic *traffic;
+        struct request_list list;
+        struct rate raw;
+        const char *profile; /* directory for profiles, or NULL */
+};
+
+/* Sends the round's list and notes how it went. */
+static int timed(struct round *round, struct kind *kind, const char *name, size_t *ret_n_empty)
+{
+        struct request_outcome *outcome = malloc(sizeof(*outcome));
+        uint64_t cpu_ns, cpu_after_ns, own_ns;
+        struct rate rate;
+        pid_t perf;
+        int e;
+
+        if (outcome == NULL)
+                return LESSOR_E_NOMEM;
+        perf = profile_begin(round->profile, name, round->subject->pid);
+        own_ns = own_cpu_ns();
+        e = process_cpu_ns(round->subject->pid, &cpu_ns);
+        if (e == 0)
+                e = request_list_send(&round->list, round->traffic, outcome);
+        own_ns = own_cpu_ns() - own_ns;
+        if (e == 0)
+                e = process_cpu_ns(round->subject->pid, &cpu_after_ns);
+        profile_end(perf);
+        if (e == 0) {
+                rate.wall = (double)round->list.n * 1e9 / (double)outcome->elapsed_ns;
+                rate.cpu = (double)round->list.n * 1e9 / (double)(cpu_after_ns - cpu_ns);
+                series_add(&kind->wall, rate.wall);
+                series_add(&kind->cpu, rate.cpu);
+                series_add(&kind->wall_ratio, rate.wall / round->raw.wall);
+                series_add(&kind->cpu_ratio, rate.cpu / round->raw.cpu);
+                series_add(&kind->generator, (double)own_ns / (double)outcome->elapsed_ns);
+                percentiles_merge(&kind->latencies, &outcome->latencies);
+                *ret_n_empty = outcome->n_empty;
+        }
+        free(outcome);
+        return e;
+}
+
+enum { EMPTY, ENQUEUE, GRANTING, N_KINDS };
+
+static int run_round(const struct world *world, struct round *round, struct kind *kinds)
+{
+        static struct kind warm_up; /* makes every device known; its figures are not used */
+        size_t n_empty;
+        int e;
+
+        e = make_claims(world, 1, &round->list);
+        if (e == 0)
+                e = timed(round, &warm_up, "warm-up", &n_empty);
+        if (e == 0)
+                e = make_claims(world, 1, &round->list);
+        if (e == 0)
+                e = timed(round, &kinds[EMPTY], "empty-claims", &n_empty);
+        if (e == 0)
+                e = make_jobs(world, &round->list);
+        if (e == 0)
+                e = timed(round, &kinds[ENQUEUE], "enqueues", &n_empty);
+        if (e == 0)
+                e = make_claims(world, JOBS_PER_DEVICE, &round->list);
+        if (e == 0)
+                e = timed(round, &kinds[GRANTING], "granting-claims", &n_empty);
+        if (e == 0 && n_empty > 0) {
+                fprintf(stderr, "load: %zu of %zu claims were granted nothing\n", n_empty, round->list.n);
+                return LESSOR_E_PROTOCOL;
+        }
+        return e;
+}
+
+static int one_round(struct bench *bench, const char *store, const struct world *world, struct kind *kinds,
+                     struct series *raw, struct series *raw_cpu)
+{
+        struct round round = {.profile = bench->profile};
+        struct rate after;
+        int e;
+
+        e = raw_verifications(&round.raw);
+        if (e == 0)
+                e = raw_verifications(&after);
+        if (e == 0) {
+                round.raw.wall = (round.raw.wall + after.wall) / 2;
+                round.raw.cpu = (round.raw.cpu + after.cpu) / 2;
+                series_add(raw, round.raw.wall);
+                series_add(raw_cpu, round.raw.cpu);
+                e = bench_start(bench, store, world, &round.subject);
+        }
+        if (e == 0)
+                e = traffic_open(round.subject->port, bench->lanes, &round.traffic);
+        if (e == 0)
+                e = run_round(world, &round, kinds);
+        traffic_free(round.traffic);
+        subject_free(round.subject);
+        request_list_done(&round.list);
+        return e;
+}
+
+static int tell(struct report *report, const char *store, const struct kind *kind, const char *what)
+{
+        int e = report_value(report, series_median(&kind->wall), "/s", "%s, %s", what, store);
+
+        if (e == 0)
+                e = report_value(report, 1e6 / series_median(&kind->cpu), "us", "server CPU time of one, %s",
+                                 store);
+        return e;
+}
+
+static int measure_store(struct bench *bench, const char *store, const struct world *world)
+{
+        double target = strcmp(store, "memory") == 0 ? 0.80 : 0.65;
+        struct report *report = &bench->report;
+        struct kind *kinds = calloc(N_KINDS, sizeof(*kinds));
+        struct series raw = {0}, raw_cpu = {0};
+        int e = 0;
+
+        if (kinds == NULL)
+                return LESSOR_E_NOMEM;
+        for (unsigned i = 0; i < bench->rounds && e == 0; i++)
+                e = one_round(bench, store, world, kinds, &raw, &raw_cpu);
+        if (e == 0)
+                e = report_value(report, series_median(&raw), "/s", "crypto_sign_verify_detached alone");
+        if (e == 0)
+                e = report_value(report, 1e6 / series_median(&raw_cpu), "us", "CPU time of one");
+        if (e == 0)
+                e = tell(report, store, &kinds[GRANTING], "claims, each granted one job");
+        if (e == 0)
+                e = report_target(report, series_median(&kinds[GRANTING].wall_ratio), "", REPORT_AT_LEAST,
+                                  target, "granting claims over verifications, %s", store);
+        if (e == 0)
+                e = report_value(report, series_median(&kinds[GRANTING].cpu_ratio), "",
+                                 "the same per CPU second, %s", store);
+        if (e == 0)
+                e = report_latencies(report, &kinds[GRANTING].latencies, store);
+        if (e == 0)
+                e = tell(report, store, &kinds[EMPTY], "claims that find nothing");
+        if (e == 0)
+                e = report_value(report, series_median(&kinds[EMPTY].wall_ratio), "",
+                                 "empty claims over verifications, %s", store);
+        if (e == 0)
+                e = tell(report, store, &kinds[ENQUEUE], "enqueues");
+        if (e == 0)
+                e = report_value(report, series_median(&kinds[GRANTING].generator) * 100, "%",
+                                 "generator's core in use, %s", store);
+        free(kinds);
+        return e;
+}
+
+int bench_claims(struct bench *bench)
+{
+        _cleanup_(world_freep) struct world *world = NULL;
+        int e;
+
+        e = report_section(
+                &bench->report, "claims", "Signed claims on one core",
+                "Devices, each with an owner of its own, claim over keep-alive connections; every claim is "
+                "signed ahead by its device and asks for one job. First nothing is queued, then two jobs "
+                "wait for each device (the most that one pair of site and owner may have unsealed), and "
+                "every claim is granted one. Verifying alone is measured before each round on the core "
+                "that the server gets, while the other core idles: one key, one message of 128 bytes. The "
+                "ratio is taken by the clock; \"per CPU second\" divides both by the CPU time they used, "
+                "which other programs on the machine disturb less.");
+        if (e == 0)
+                e = world_new(N_SITES, bench->devices, &world);
+        for (const char *const *store = bench_stores(bench); e == 0 && *store != NULL; store++)
+                e = measure_store(bench, *store, world);
+        return e < 0 ? bench_failed(e, "claims") : 0;
+}
