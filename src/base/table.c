@@ -16,7 +16,7 @@ int table_init(struct table *t, const unsigned char key[16])
 {
         *t = (struct table){.n_chains = FIRST_CHAINS};
         memcpy(t->key, key, sizeof(t->key));
-        t->chains = calloc(FIRST_CHAINS, sizeof(*t->chains));
+        t->chains = calloc(FIRST_CHAINS, sizeof(struct table_node *));
         return t->chains == NULL ? LESSOR_E_NOMEM : 0;
 }
 
@@ -68,7 +68,7 @@ void table_add(struct table *t, struct table_node *node, uint64_t hash)
         size_t more;
 
         if (t->n >= t->n_chains && size_mul(t->n_chains, 2, &more)) {
-                struct table_node **chains = calloc(more, sizeof(*chains));
+                struct table_node **chains = calloc(more, sizeof(struct table_node *));
 
                 if (chains != NULL)
                         rehash(t, chains, more);

@@ -23,7 +23,7 @@ int timer_heap_reserve(struct timer_heap *h, size_t n)
         while (cap < n)
                 if (!size_mul(cap, 2, &cap))
                         return LESSOR_E_NOMEM;
-        if (!size_mul(cap, sizeof(*items), &bytes))
+        if (!size_mul(cap, sizeof(struct timer *), &bytes))
                 return LESSOR_E_NOMEM;
         items = realloc(h->items, bytes);
         if (items == NULL)

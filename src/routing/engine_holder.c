@@ -183,7 +183,7 @@ int engine_release_leases(struct engine *e, const struct lessor_release *release
         int r;
 
         released.items = lessor_arena_array(arena, release->n_leases, sizeof(*released.items));
-        jobs = lessor_arena_array(arena, release->n_leases, sizeof(*jobs));
+        jobs = lessor_arena_array(arena, release->n_leases, sizeof(struct job *));
         if (released.items == NULL || jobs == NULL)
                 return LESSOR_E_NOMEM;
         r = pick_released(e, release, barred, arena, &released, jobs);
@@ -204,7 +204,7 @@ int engine_renew_leases(struct engine *e, struct lessor_slice runner_id,
 {
         struct lessor_renewal_list list = {0};
         int64_t expires_ms = later_ms(now_ms, lease_ms);
-        struct job **jobs = lessor_arena_array(arena, n_leases, sizeof(*jobs));
+        struct job **jobs = lessor_arena_array(arena, n_leases, sizeof(struct job *));
 
         list.renewed = lessor_arena_array(arena, n_leases, sizeof(*list.renewed));
         list.lost = lessor_arena_array(arena, n_leases, sizeof(*list.lost));
@@ -312,7 +312,7 @@ int engine_ack(struct engine *e, struct lessor_slice site_id, const struct lesso
                size_t *ret_n_acked)
 {
         struct lessor_slice *acked = lessor_arena_array(arena, n_job_ids, sizeof(*acked));
-        struct job **jobs = lessor_arena_array(arena, n_job_ids, sizeof(*jobs));
+        struct job **jobs = lessor_arena_array(arena, n_job_ids, sizeof(struct job *));
         size_t n = 0;
         int r = 0;
 

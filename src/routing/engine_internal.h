@@ -69,7 +69,7 @@ struct site {
 
 /* Private and team jobs of each kind apart: a claim then never meets a job of a kind or an audience not its
  * own. */
-#define N_LANES (LESSOR_N_KINDS * 2)
+#define N_LANES ((size_t)LESSOR_N_KINDS * 2)
 
 /* What is remembered of a pair's unsealed windows (relay-protocol 10, churn report). */
 struct churn {

@@ -75,7 +75,8 @@ void queue_update(struct order_node *node)
         if ((node->left != NULL && job_of_queue(node->left)->common == NULL) ||
             (node->right != NULL && job_of_queue(node->right)->common == NULL))
                 return;
-        if (!size_mul(job->bars->n, sizeof(set->items[0]), &bytes) || !size_add(bytes, sizeof(*set), &bytes))
+        if (!size_mul(job->bars->n, sizeof(struct runner *), &bytes) ||
+            !size_add(bytes, sizeof(*set), &bytes))
                 return;
         set = malloc(bytes);
         if (set == NULL)
@@ -91,7 +92,7 @@ void queue_update(struct order_node *node)
                 free(set);
                 return;
         }
-        qsort(set->items, set->n, sizeof(set->items[0]), by_address);
+        qsort(set->items, set->n, sizeof(struct runner *), by_address);
         job->common = set;
 }
 

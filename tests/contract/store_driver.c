@@ -34,7 +34,7 @@ static int op_now(struct driver *d)
 
 static int op_advance(struct driver *d)
 {
-        int64_t by_ms;
+        int64_t by_ms = 0;
         int r = need_int(d, "ms", &by_ms);
 
         if (r < 0)
@@ -91,7 +91,7 @@ static int op_jobs(struct driver *d)
 static int op_awaiting(struct driver *d)
 {
         struct lessor_slice site_id;
-        struct lessor_job_list jobs;
+        struct lessor_job_list jobs = {0};
         int r;
 
         r = need_text(d, "siteId", &site_id);
@@ -108,7 +108,7 @@ static int op_awaiting(struct driver *d)
 static int op_finished(struct driver *d)
 {
         struct lessor_slice site_id;
-        struct lessor_result_list results;
+        struct lessor_result_list results = {0};
         int r;
 
         r = need_text(d, "siteId", &site_id);
@@ -137,7 +137,7 @@ static int op_claim(struct driver *d)
 {
         struct lessor_claim claim = {0};
         struct lessor_job_list granted;
-        int64_t max;
+        int64_t max = 0;
         int r;
 
         if ((r = need_text(d, "runnerId", &claim.runner_id)) < 0 ||
@@ -193,7 +193,7 @@ static int op_take_payload(struct driver *d)
 
 static int op_complete(struct driver *d)
 {
-        struct lessor_slice runner_id, word;
+        struct lessor_slice runner_id, word = {0};
         struct lessor_lease_ref lease;
         struct lessor_envelope envelope;
         bool duplicate;

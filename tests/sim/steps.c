@@ -3,6 +3,7 @@
 #include "base/macro.h"
 #include "world.h"
 
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): `s` is declared here. */
 #define EACH_STORE(w, s) for (struct world_store *s = (w)->stores; s < (w)->stores + (w)->n_stores; s++)
 
 static void check_code(struct world *w, const struct world_store *s, int got, int want)

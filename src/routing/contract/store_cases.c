@@ -301,10 +301,12 @@ static int what_was_answered_is_there_after_reopening(struct lessor_contract_pro
         static const char *const ids[] = {"done", "running", "ready", "awaiting"};
         struct lessor_lease_ref leases[ARRAY_SIZE(ids)];
         struct lessor_result_list results;
-        struct lessor_job before[ARRAY_SIZE(ids)], after;
+        struct lessor_job *before = lessor_arena_array(p->arena, ARRAY_SIZE(ids), sizeof(*before));
+        struct lessor_job after;
         struct lessor_job_list jobs;
         struct lessor_slice payload;
 
+        EXPECT(p, before != NULL, "out of memory");
         for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
                 TRY(bring_to(p, ids[i], (enum lessor_job_state)(LESSOR_JOB_DONE - i), &leases[i]));
                 TRY(get(p, SITE, ids[i], &before[i]));

@@ -256,7 +256,7 @@ static int a_done_job_keeps_its_claim(struct lessor_contract_probe *p)
         bool duplicate;
 
         TRY(bring_to(p, "a", LESSOR_JOB_DONE, &lease));
-        advance(p, 10 * LEASE_MS);
+        advance(p, (int64_t)10 * LEASE_MS);
         TRY(sweep(p, &swept));
         TRY(state_is(p, SITE, "a", LESSOR_JOB_DONE));
         TRY(expect_code(p, "complete", complete(p, R1, lease, "{}", &duplicate), 0));
@@ -273,7 +273,7 @@ static int between_sweeps_the_late_is_honoured(struct lessor_contract_probe *p)
 
         TRY(bring_to(p, "running", LESSOR_JOB_RUNNING, &running));
         TRY(bring_to(p, "sealed", LESSOR_JOB_AWAITING, &sealed));
-        advance(p, 2 * LEASE_MS);
+        advance(p, (int64_t)2 * LEASE_MS);
         TRY(expect_code(p, "awaiting",
                         lessor_routing_awaiting(p->store, text_of(SITE), SIZE_MAX, p->arena, &awaiting, NULL),
                         0));
