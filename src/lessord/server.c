@@ -22,7 +22,7 @@
 #include "routing/memory.h"
 #include "routing/sqlite.h"
 
-#define DRAIN_MS          10000
+#define DRAIN_MS          8000
 #define SIGNER_TIMEOUT_MS 2000
 
 /* All parts of a running server, in the order in which they are made. server_done takes down what is there.
