@@ -68,17 +68,18 @@ static void waiters_tell(struct sqlite_store *s, struct waiters *list, int resul
         (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* 1: durable already. LESSOR_E_UNAVAILABLE: it will not be soon. 0: listed. Lock held. */
-static int enlist(struct sqlite_store *s, struct lessor_ticket ticket, struct waiter *w)
+/* Lists a waiter with the batch that its ticket is of. False: the batch is on disk already. Lock held. */
+static bool enlist(struct sqlite_store *s, struct lessor_ticket ticket, struct waiter *w)
 {
         if (atomic_load(&s->durable) >= ticket.seq)
-                return 1;
-        if (s->failing) {
+                return false;
+        waiters_add(s->writing && !s->failing && ticket.seq < s->open_seq ? &s->flight_waiters
+                                                                          : &s->open_waiters,
+                    w);
+        /* While the disk fails, the writer tells whoever comes that it does. */
+        if (s->failing)
                 writer_wake(s);
-                return LESSOR_E_UNAVAILABLE;
-        }
-        waiters_add(s->writing && ticket.seq < s->open_seq ? &s->flight_waiters : &s->open_waiters, w);
-        return 0;
+        return true;
 }
 
 struct sync_wait {
@@ -103,15 +104,15 @@ int writer_wait(struct sqlite_store *s, struct lessor_ticket ticket)
 {
         struct sync_wait wait = {.lock = PTHREAD_MUTEX_INITIALIZER, .over = PTHREAD_COND_INITIALIZER};
         struct waiter w = {.told = sync_told, .context = &wait};
-        int r;
+        bool listed;
 
         if (atomic_load(&s->durable) >= ticket.seq)
                 return 0;
         (void)pthread_mutex_lock(&s->lock);
-        r = enlist(s, ticket, &w);
+        listed = enlist(s, ticket, &w);
         (void)pthread_mutex_unlock(&s->lock);
-        if (r != 0)
-                return r < 0 ? r : 0;
+        if (!listed)
+                return 0;
         (void)pthread_mutex_lock(&wait.lock);
         while (!wait.is_over)
                 (void)pthread_cond_wait(&wait.over, &wait.lock);
@@ -125,6 +126,7 @@ int writer_when_durable(struct sqlite_store *s, struct lessor_ticket ticket,
                         void (*told)(void *context, int result), void *context)
 {
         struct waiter *w;
+        bool listed;
         int r;
 
         if (atomic_load(&s->durable) >= ticket.seq)
@@ -136,7 +138,7 @@ int writer_when_durable(struct sqlite_store *s, struct lessor_ticket ticket,
         else
                 w = malloc(sizeof(*w));
         if (w == NULL) {
-                /* No memory to wait elsewhere: wait here. */
+                /* No memory to wait elsewhere: wait here, and tell from here if the disk fails as well. */
                 (void)pthread_mutex_unlock(&s->lock);
                 r = writer_wait(s, ticket);
                 if (r == 0)
@@ -145,15 +147,13 @@ int writer_when_durable(struct sqlite_store *s, struct lessor_ticket ticket,
                 return 0;
         }
         *w = (struct waiter){.told = told, .context = context, .on_heap = true};
-        r = enlist(s, ticket, w);
-        if (r != 0) {
+        listed = enlist(s, ticket, w);
+        if (!listed) {
                 w->next = s->spare_waiters;
                 s->spare_waiters = w;
         }
         (void)pthread_mutex_unlock(&s->lock);
-        if (r < 0)
-                told(context, r);
-        return r > 0 ? 1 : 0;
+        return listed ? 0 : 1;
 }
 
 void writer_wake(struct sqlite_store *s)
@@ -254,26 +254,41 @@ static bool wait_for_work(struct sqlite_store *s)
         }
 }
 
-/* Everybody who waits is told no; then a pause, cut short by whoever asks for something. Lock held. */
-static void fail_and_pause(struct sqlite_store *s, int error, int64_t *pause_ms)
+/* Everybody who waits is told no. Lock held, but not while they are told. */
+static void tell_failure(struct sqlite_store *s)
 {
         struct waiters waiters = {.end = &waiters.first};
-        int64_t until_ms, earliest_ms;
+
+        waiters_move(&s->flight_waiters, &waiters);
+        waiters_move(&s->open_waiters, &waiters);
+        if (waiters.first == NULL)
+                return;
+        (void)pthread_mutex_unlock(&s->lock);
+        waiters_tell(s, &waiters, LESSOR_E_UNAVAILABLE);
+        (void)pthread_mutex_lock(&s->lock);
+}
+
+/* A failed attempt: whoever waits, or comes now, is told no, until a pause is over or somebody asks. Lock
+ * held. */
+static void fail_and_pause(struct sqlite_store *s, int error, int64_t *pause_ms)
+{
+        int64_t failed_ms = clock_monotonic_ms();
+        int64_t until_ms = failed_ms + *pause_ms;
 
         if (!s->failing)
                 log_error("routing-store-failing", LOG_CSTR("path", s->path), LOG_ERROR_CODE(error));
         s->failing = true;
         s->kicked = false;
-        waiters_move(&s->flight_waiters, &waiters);
-        waiters_move(&s->open_waiters, &waiters);
-        (void)pthread_mutex_unlock(&s->lock);
-        waiters_tell(s, &waiters, LESSOR_E_UNAVAILABLE);
-        (void)pthread_mutex_lock(&s->lock);
-        earliest_ms = clock_monotonic_ms() + RETRY_MIN_GAP_MS;
-        until_ms = clock_monotonic_ms() + *pause_ms;
         *pause_ms = *pause_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : *pause_ms * 2;
-        while (!s->stopping && clock_monotonic_ms() < (s->kicked ? earliest_ms : until_ms))
-                sleep_until(s, s->kicked ? earliest_ms : until_ms);
+        for (;;) {
+                tell_failure(s);
+                if (s->kicked && failed_ms + RETRY_MIN_GAP_MS < until_ms)
+                        until_ms = failed_ms + RETRY_MIN_GAP_MS;
+                if (s->stopping || clock_monotonic_ms() >= until_ms)
+                        return;
+                if (s->open_waiters.first == NULL)
+                        sleep_until(s, until_ms);
+        }
 }
 
 /* Tells what happened to those who listen. Writer thread, no lock. */
