@@ -16,6 +16,12 @@ struct lessor_arena *lessor_arena_new(void);
 /* Gives back the arena and everything in it. Takes NULL, returns NULL. */
 struct lessor_arena *lessor_arena_free(struct lessor_arena *arena);
 
+/*
+ * As lessor_arena_free, but overwrites what was in it with zeros first: for arenas that held secrets. Large
+ * pieces that lessor_arena_clear gave back are gone as they were.
+ */
+struct lessor_arena *lessor_arena_wipe(struct lessor_arena *arena);
+
 /* Forgets everything in it and keeps one block for what comes next. */
 void lessor_arena_clear(struct lessor_arena *arena);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "lessor/arena.h"
 
+#include <sodium.h>
 #include <stdalign.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -76,6 +77,23 @@ struct lessor_arena *lessor_arena_free(struct lessor_arena *arena)
         blocks_free(arena->large);
         free(arena);
         return NULL;
+}
+
+static void blocks_wipe(struct block *block)
+{
+        /* All of it, not only what is used: an arena that was cleared still holds what was there before. */
+        for (; block != NULL; block = block->next)
+                sodium_memzero(block->data, block->cap);
+}
+
+struct lessor_arena *lessor_arena_wipe(struct lessor_arena *arena)
+{
+        if (arena == NULL)
+                return NULL;
+        owned_free(arena);
+        blocks_wipe(arena->blocks);
+        blocks_wipe(arena->large);
+        return lessor_arena_free(arena);
 }
 
 void lessor_arena_clear(struct lessor_arena *arena)

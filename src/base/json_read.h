@@ -2,40 +2,94 @@
 #ifndef BASE_JSON_READ_H
 #define BASE_JSON_READ_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "lessor/arena.h"
 
 /*
- * Reads one JSON text as relay-protocol section 2 has it: strict RFC 8259, duplicate keys last one wins,
- * every number a double, NUL allowed in strings, no byte order mark. Lone surrogates and invalid UTF-8 are
- * refused. Nesting is bounded by LIMIT_JSON_DEPTH and the number of values by LIMIT_JSON_VALUES before
- * anything is allocated. A number too large for a double is some number that is no int. NUL in the key of an
- * object is refused, which the reference would take for an unknown key.
+ * Reads JSON as relay-protocol section 2 has it: strict RFC 8259, every number a double, NUL allowed in
+ * strings, of duplicate keys the last one counts, no byte order mark. Lone surrogates and invalid UTF-8 are
+ * refused.
  *
- * arena      owns the value
- *
- * Returns 0; LESSOR_E_MALFORMED; LESSOR_E_TOO_LARGE (nested too deeply, too many values); LESSOR_E_NOMEM.
+ * Values live in an arena, and strings without escapes are borrowed from the text that was read. Why this is
+ * not a library: docs/decisions/0004-own-json-reader.md.
  */
-int json_read(struct lessor_slice text, struct lessor_arena *arena, json_t **ret_value);
+enum json_type { JSON_NULL, JSON_FALSE, JSON_TRUE, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
+
+struct json {
+        enum json_type type;
+        union {
+                double number;
+                struct lessor_slice text;
+                struct {
+                        struct json *first; /* items in order, or members in order without duplicates */
+                        size_t n;
+                } items;
+        };
+        struct lessor_slice key; /* of a member of an object */
+        struct json *next;       /* in the array or object that holds it */
+};
 
 /*
- * As json_read, but duplicate keys are LESSOR_E_MALFORMED, the number of values is not bounded, and on
- * failure `ret_problem` (may be NULL) gets a sentence with line and column, in the arena, that quotes nothing
- * of the text. For files that people write.
+ * Reads one JSON text.
+ *
+ * text   borrowed for as long as the value is used
+ * arena  owns the value
+ *
+ * Nesting and number of values are bounded (LIMIT_JSON_DEPTH, LIMIT_JSON_VALUES). Returns 0;
+ * LESSOR_E_MALFORMED; LESSOR_E_TOO_LARGE (too deep or too many values); LESSOR_E_NOMEM.
  */
-int json_read_file_text(struct lessor_slice text, struct lessor_arena *arena, json_t **ret_value,
+int json_read(struct lessor_slice text, struct lessor_arena *arena, struct json **ret_value);
+
+/*
+ * As json_read, but copies the text into the arena first: for callers whose text goes before the value, or
+ * who want every text and key of the value to be followed by a NUL that its length does not count.
+ */
+int json_read_copy(struct lessor_slice text, struct lessor_arena *arena, struct json **ret_value);
+
+/*
+ * As json_read, for files that people write: the text is copied as by json_read_copy, duplicate keys are
+ * LESSOR_E_MALFORMED, the number of values is not bounded, and on failure `ret_problem` (may be NULL) gets a
+ * sentence with line and column, in the arena or static. It never quotes the text, which could hold a secret.
+ *
+ * Where the text holds secrets, so does the arena afterwards: lessor_arena_wipe.
+ */
+int json_read_file_text(struct lessor_slice text, struct lessor_arena *arena, struct json **ret_value,
                         const char **ret_problem);
 
-/* The text of a JSON string, borrowed from the value. The value must be a string. */
-struct lessor_slice json_text(const json_t *value);
+static inline bool json_is(const struct json *value, enum json_type type)
+{
+        return value != NULL && value->type == type;
+}
+
+static inline bool json_is_bool(const struct json *value)
+{
+        return value != NULL && (value->type == JSON_TRUE || value->type == JSON_FALSE);
+}
+
+/* The member of an object; NULL when there is none, or when `object` is NULL or no object. */
+struct json *json_member(const struct json *object, struct lessor_slice key);
+struct json *json_member_named(const struct json *object, const char *key);
+
+/* How many items or members; 0 for anything else and for NULL. */
+size_t json_count(const struct json *value);
+
+/* Walks the items of an array or the members of an object; nothing for any other value and for NULL. */
+#define json_each(item, value) for (struct json *item = json_first(value); item != NULL; item = item->next)
+
+static inline struct json *json_first(const struct json *value)
+{
+        return json_is(value, JSON_ARRAY) || json_is(value, JSON_OBJECT) ? value->items.first : NULL;
+}
+
+/* The text of a string, borrowed; absent for anything else and for NULL. */
+struct lessor_slice json_text(const struct json *value);
 
 /*
  * The value of an int of relay-protocol section 2: a number whose double is an integer with absolute value of
  * at most 2^53-1. False for anything else. Minus zero gives 0.
  */
-bool json_int(const json_t *value, int64_t *ret_number);
+bool json_int(const struct json *value, int64_t *ret_number);
 
 #endif

@@ -8,46 +8,46 @@
  */
 
 /* Relay protocol */
-#define LIMIT_ENVELOPE_UNITS        6291456 /* UTF-16 units of an envelope's JSON text; relay-protocol 6.7 */
-#define LIMIT_CLOCK_SKEW_MS         120000  /* relay-protocol 4 */
-#define LIMIT_SUCCESSION_LINKS      64      /* relay-protocol 9 and 13 */
-#define LIMIT_CLAIM_MAX             64      /* jobs a claim may ask for; relay-protocol 6.2 */
-#define LIMIT_ACK_JOBS              1000    /* results acknowledged at once; our own endpoint */
-#define LIMIT_PAIRING_OUTSTANDING   500     /* relay-protocol 6.1 */
-#define LIMIT_PAIRING_LABEL         120     /* code points; relay-protocol 6.1 */
-#define LIMIT_UNSEALED_PER_PAIR     2       /* relay-protocol 10, UNSEALED_PER_PAIR */
-#define LIMIT_SEAL_ATTEMPTS         3       /* relay-protocol 10, SEAL_ATTEMPTS_BEFORE_EVICTION */
-#define LIMIT_PAYLOAD_TEXT          1000000 /* code points of one text of a payload; relay-protocol 6.7 */
-#define LIMIT_PAYLOAD_MESSAGES      256     /* relay-protocol 6.7 */
-#define LIMIT_PAYLOAD_UNITS         4000000 /* UTF-16 units of all texts of a payload; relay-protocol 6.7 */
-#define LIMIT_SIZE_SMALL            4000    /* UTF-16 units of text of a small job; relay-protocol 6.7 */
-#define LIMIT_SIZE_MEDIUM           64000   /* of a medium one */
+#define LIMIT_ENVELOPE_UNITS      6291456 /* UTF-16 units of an envelope's JSON text; relay-protocol 6.7 */
+#define LIMIT_CLOCK_SKEW_MS       120000  /* relay-protocol 4 */
+#define LIMIT_SUCCESSION_LINKS    64      /* relay-protocol 9 and 13 */
+#define LIMIT_CLAIM_MAX           64      /* jobs a claim may ask for; relay-protocol 6.2 */
+#define LIMIT_ACK_JOBS            1000    /* results acknowledged at once; our own endpoint */
+#define LIMIT_PAIRING_OUTSTANDING 500     /* relay-protocol 6.1 */
+#define LIMIT_PAIRING_LABEL       120     /* code points; relay-protocol 6.1 */
+#define LIMIT_UNSEALED_PER_PAIR   2       /* relay-protocol 10, UNSEALED_PER_PAIR */
+#define LIMIT_SEAL_ATTEMPTS       3       /* relay-protocol 10, SEAL_ATTEMPTS_BEFORE_EVICTION */
+#define LIMIT_PAYLOAD_TEXT        1000000 /* code points of one text of a payload; relay-protocol 6.7 */
+#define LIMIT_PAYLOAD_MESSAGES    256     /* relay-protocol 6.7 */
+#define LIMIT_PAYLOAD_UNITS       4000000 /* UTF-16 units of all texts of a payload; relay-protocol 6.7 */
+#define LIMIT_SIZE_SMALL          4000    /* UTF-16 units of text of a small job; relay-protocol 6.7 */
+#define LIMIT_SIZE_MEDIUM         64000   /* of a medium one */
 
 /* HTTP bodies, bytes. An envelope at its ceiling written wholly in \u escapes is 38 MB (relay-protocol 5). */
-#define LIMIT_BODY_ENVELOPE         41943040
-#define LIMIT_BODY_CONTROL          1048576
-#define LIMIT_ANSWER                16777216 /* results and pending stop before this, oldest first */
-#define LIMIT_RESULTS_READ          268435456 /* what a site reads of a relay that does not stop at LIMIT_ANSWER */
-#define LIMIT_HELD_WAIT_MS          25000    /* longest `wait` of pending and results */
-#define LIMIT_HTTP_HEADERS          100
-#define LIMIT_HTTP_DISCARD          8388608 /* bytes of a refused body that are read before the answer */
-#define LIMIT_CONTROL_JOBS          10000 /* jobs that one answer of the control API looks at */
+#define LIMIT_BODY_ENVELOPE 41943040
+#define LIMIT_BODY_CONTROL  1048576
+#define LIMIT_ANSWER        16777216  /* results and pending stop before this, oldest first */
+#define LIMIT_RESULTS_READ  268435456 /* what a site reads of a relay that does not stop at LIMIT_ANSWER */
+#define LIMIT_HELD_WAIT_MS  25000     /* longest `wait` of pending and results */
+#define LIMIT_HTTP_HEADERS  100
+#define LIMIT_HTTP_DISCARD  8388608 /* bytes of a refused body that are read before the answer */
+#define LIMIT_CONTROL_JOBS  10000   /* jobs that one answer of the control API looks at */
 
 /* JSON from outside */
-#define LIMIT_JSON_DEPTH            64
-#define LIMIT_JSON_VALUES           524288 /* what a control body can hold; each costs up to about 130 bytes */
+#define LIMIT_JSON_DEPTH  64
+#define LIMIT_JSON_VALUES 524288 /* what a control body can hold; each costs up to about 80 bytes */
 
 /* The projection: records of one kind; the indexes number them with 30 bits */
-#define LIMIT_PROJECTION_RECORDS    1000000
+#define LIMIT_PROJECTION_RECORDS 1000000
 
 /* Ids, purposes, services and labels in the built-in tables, bytes */
-#define LIMIT_ID_BYTES              256
+#define LIMIT_ID_BYTES 256
 
 /* One answer of a grant signer, bytes */
-#define LIMIT_SIGNER_LINE           65536
+#define LIMIT_SIGNER_LINE 65536
 
 /* Files that people write: projection, policy, configuration, keys; bytes */
-#define LIMIT_FILE_BYTES            67108864
-#define LIMIT_KEY_FILE_BYTES        65536
+#define LIMIT_FILE_BYTES     67108864
+#define LIMIT_KEY_FILE_BYTES 65536
 
 #endif

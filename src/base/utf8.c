@@ -33,7 +33,7 @@ static size_t char_len(const unsigned char *p, size_t n)
         return len;
 }
 
-bool utf8_valid(struct lessor_slice text)
+size_t utf8_valid_prefix(struct lessor_slice text)
 {
         const unsigned char *p = (const unsigned char *)text.p;
         size_t i = 0;
@@ -51,10 +51,15 @@ bool utf8_valid(struct lessor_slice text)
                 }
                 len = char_len(p + i, text.n - i);
                 if (len == 0)
-                        return false;
+                        break;
                 i += len;
         }
-        return true;
+        return i;
+}
+
+bool utf8_valid(struct lessor_slice text)
+{
+        return utf8_valid_prefix(text) == text.n;
 }
 
 size_t utf8_code_points(struct lessor_slice text)

@@ -9,6 +9,9 @@
 /* Well-formed UTF-8 as RFC 3629 has it: no surrogates, no overlong forms, nothing above U+10FFFF. */
 bool utf8_valid(struct lessor_slice text);
 
+/* How many bytes at the beginning of a text are well-formed: all of them, or up to the first that are not. */
+size_t utf8_valid_prefix(struct lessor_slice text);
+
 /* Code points of a valid text: what schema lengths count (relay-protocol 2). */
 size_t utf8_code_points(struct lessor_slice text);
 

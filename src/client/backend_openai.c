@@ -116,24 +116,24 @@ static int read_answer(struct lessor_slice body, struct lessor_arena *arena,
 {
         struct lessor_outcome outcome = {.disposition = LESSOR_DISPOSITION_OK,
                                          .stop = LESSOR_STOPPED_UNKNOWN};
-        json_t *value, *choice, *content, *reason, *model;
-        int r = json_read(body, arena, &value);
+        struct json *value, *choice, *content, *reason, *model;
+        int r = json_read_copy(body, arena, &value);
 
         if (r == LESSOR_E_NOMEM)
                 return r;
         if (r < 0)
                 return bad_answer(ret_outcome);
-        choice = json_array_get(json_object_get(value, "choices"), 0);
-        content = json_object_get(json_object_get(choice, "message"), "content");
-        reason = json_object_get(choice, "finish_reason");
-        model = json_object_get(value, "model");
-        if (!json_is_string(content))
+        choice = json_first(json_member_named(value, "choices"));
+        content = json_member_named(json_member_named(choice, "message"), "content");
+        reason = json_member_named(choice, "finish_reason");
+        model = json_member_named(value, "model");
+        if (!json_is(content, JSON_STRING))
                 return bad_answer(ret_outcome);
-        if (json_is_string(reason)) {
+        if (json_is(reason, JSON_STRING)) {
                 outcome.stop = stop_of(json_text(reason));
                 outcome.stop_reported = true;
         }
-        if (json_is_string(model) && json_text(model).n > 0)
+        if (json_is(model, JSON_STRING) && json_text(model).n > 0)
                 outcome.model = json_text(model);
         outcome.text = json_text(content);
         *ret_outcome = outcome; /* its texts are the value's, which the arena owns */

@@ -64,10 +64,9 @@ static int read_document(const char *path, struct lessor_arena *arena, struct de
                          const char **ret_what)
 {
         _cleanup_(buf_done) struct buf text;
-        struct lessor_slice copy;
         struct document document;
         int64_t version = 0;
-        json_t *value;
+        struct json *value;
         mode_t mode = 0;
         int r;
 
@@ -82,12 +81,10 @@ static int read_document(const char *path, struct lessor_arena *arena, struct de
                 *ret_what = "is open to others: chmod 600 it";
                 return LESSOR_E_PERMISSION;
         }
-        r = lessor_arena_copy(arena, buf_view(&text), &copy);
-        if (r == 0)
-                r = json_read_file_text(copy, arena, &value, ret_what);
+        r = json_read_file_text(buf_view(&text), arena, &value, ret_what);
         if (r < 0)
                 return r;
-        if (json_int(json_object_get(value, "version"), &version) && version > STATE_VERSION) {
+        if (json_int(json_member_named(value, "version"), &version) && version > STATE_VERSION) {
                 *ret_what = "was written by a newer version";
                 return LESSOR_E_NEWER;
         }

@@ -107,17 +107,17 @@ static int put_line(struct buf *out, struct lessor_slice id, int64_t until_ms)
 
 static int read_line(struct grant_log *log, struct lessor_slice line, struct lessor_arena *arena)
 {
-        const json_t *id;
+        const struct json *id;
         int64_t until_ms;
-        json_t *value;
+        struct json *value;
         int r = json_read(line, arena, &value);
 
         if (r == LESSOR_E_NOMEM)
                 return r;
         if (r < 0)
                 return LESSOR_E_CORRUPT;
-        id = json_object_get(value, "grantId");
-        if (!json_is_string(id) || !json_int(json_object_get(value, "until"), &until_ms))
+        id = json_member_named(value, "grantId");
+        if (!json_is(id, JSON_STRING) || !json_int(json_member_named(value, "until"), &until_ms))
                 return LESSOR_E_CORRUPT;
         return remember(log, json_text(id), until_ms);
 }

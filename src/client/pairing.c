@@ -157,7 +157,7 @@ int lessor_pairing_start(const struct lessor_device_options *options, struct les
 
 void lessor_pairing_info(const struct lessor_pairing *pairing, struct lessor_pairing_info *ret_info)
 {
-        /* Texts of the wire's values end with a NUL, as jansson's do. */
+        /* Texts of a relay's answer end with a NUL: it is read with json_read_copy. */
         *ret_info = (struct lessor_pairing_info){
                 .user_code = pairing->started.user_code.p,
                 .verification_url = pairing->started.verification_url.p,

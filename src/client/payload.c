@@ -8,7 +8,7 @@
 
 DEFINE_CLEANUP(struct lessor_arena, lessor_arena_free)
 
-static int read_chat(const json_t *value, struct lessor_arena *arena, struct lessor_prompt *ret_prompt,
+static int read_chat(const struct json *value, struct lessor_arena *arena, struct lessor_prompt *ret_prompt,
                      size_t *ret_units, const char **ret_problem)
 {
         static const enum lessor_role roles[] = {
@@ -34,8 +34,8 @@ static int read_chat(const json_t *value, struct lessor_arena *arena, struct les
         return 0;
 }
 
-static int read_generate(const json_t *value, struct lessor_arena *arena, struct lessor_prompt *ret_prompt,
-                         size_t *ret_units, const char **ret_problem)
+static int read_generate(const struct json *value, struct lessor_arena *arena,
+                         struct lessor_prompt *ret_prompt, size_t *ret_units, const char **ret_problem)
 {
         struct generate_payload generate;
         int r = message_read(&generate_payload_table, value, arena, &generate, ret_problem);
@@ -53,7 +53,7 @@ int payload_read(enum lessor_kind kind, struct lessor_slice json, struct lessor_
 {
         struct lessor_prompt prompt = {.kind = kind, .json = json};
         size_t units = 0;
-        json_t *value;
+        struct json *value;
         int r;
 
         if (ret_problem != NULL)

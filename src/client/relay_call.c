@@ -92,10 +92,10 @@ static int read_refusal(const struct relay_caller *caller, const struct http_tra
                         struct lessor_arena *arena, struct relay_failure *failure)
 {
         struct relay_error_answer body = {0};
-        json_t *value = NULL;
+        struct json *value = NULL;
 
         /* A proxy's refusal is no JSON; the status is then all there is. */
-        if (json_read(http_transfer_body(transfer), arena, &value) == 0 &&
+        if (json_read_copy(http_transfer_body(transfer), arena, &value) == 0 &&
             message_read(&relay_error_answer_table, value, arena, &body, NULL) == 0) {
                 buf_slice(&failure->error, body.error);
                 failure->server_time_ms = body.server_time_ms;
@@ -119,7 +119,7 @@ int relay_answer_read(const struct relay_caller *caller, const struct http_trans
                       struct relay_failure *failure)
 {
         const char *problem = NULL;
-        json_t *value = NULL;
+        struct json *value = NULL;
         int r = http_transfer_error(transfer);
 
         failure_clear(failure);
@@ -134,7 +134,7 @@ int relay_answer_read(const struct relay_caller *caller, const struct http_trans
         if (failure->status < 200 || failure->status > 299)
                 return read_refusal(caller, transfer, arena, failure);
 
-        r = json_read(http_transfer_body(transfer), arena, &value);
+        r = json_read_copy(http_transfer_body(transfer), arena, &value);
         if (r == LESSOR_E_NOMEM)
                 return relay_fail(failure, r, NULL);
         if (r < 0)

@@ -349,7 +349,7 @@ int lessor_site_open(struct lessor_site_client *client, const struct lessor_site
         };
         struct sealed_outcome sealed;
         struct lessor_slice text;
-        json_t *value;
+        struct json *value;
         int r = public_identity_check(&result->device, &device_key);
 
         if (r < 0)

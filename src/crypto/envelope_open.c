@@ -11,7 +11,7 @@
 #include "crypto/envelope_words.h"
 #include "lessor/error.h"
 
-DEFINE_CLEANUP(struct lessor_arena, lessor_arena_free)
+DEFINE_CLEANUP(struct lessor_arena, lessor_arena_wipe)
 
 /* Bytes that are wiped before they are freed. */
 struct secret_text {
@@ -47,16 +47,9 @@ static struct lessor_slice secret_view(const struct secret_text *text)
         return (struct lessor_slice){text->bytes, text->n};
 }
 
-/* Overwrites what is ours and about to be freed: texts of a JSON value that nobody else has. */
-static void wipe(struct lessor_slice text)
+static bool is_text(const struct json *value, struct lessor_slice expected)
 {
-        if (text.p != NULL)
-                sodium_memzero((char *)text.p, text.n);
-}
-
-static bool is_text(const json_t *value, struct lessor_slice expected)
-{
-        return json_is_string(value) && lessor_slice_equal(json_text(value), expected);
+        return json_is(value, JSON_STRING) && lessor_slice_equal(json_text(value), expected);
 }
 
 static int unseal(const struct stored_keys *recipient, struct lessor_slice ciphertext,
@@ -81,7 +74,7 @@ static int unseal(const struct stored_keys *recipient, struct lessor_slice ciphe
         return 0;
 }
 
-static int read_json(struct lessor_slice text, struct lessor_arena *scratch, json_t **ret_value)
+static int read_json(struct lessor_slice text, struct lessor_arena *scratch, struct json **ret_value)
 {
         int r = json_read(text, scratch, ret_value);
 
@@ -91,32 +84,28 @@ static int read_json(struct lessor_slice text, struct lessor_arena *scratch, jso
 /*
  * Takes the inner text apart and checks the signature over its body.
  *
- * ret_body  in the scratch arena; the caller wipes it
+ * ret_body  in the scratch arena
  */
 static int check_inner(struct lessor_slice inner, const struct identity_key *sender,
                        struct lessor_arena *scratch, struct lessor_slice *ret_body)
 {
-        const json_t *body, *signature;
+        const struct json *body, *signature;
         struct lessor_slice bytes;
-        json_t *value;
+        struct json *value;
         int r;
 
         r = read_json(inner, scratch, &value);
         if (r < 0)
                 return r;
-        body = json_object_get(value, "body"); /* NULL for whatever is no object */
-        signature = json_object_get(value, "signature");
-        if (!json_is_string(body) || !json_is_string(signature))
+        body = json_member_named(value, "body"); /* NULL for whatever is no object */
+        signature = json_member_named(value, "signature");
+        if (!json_is(body, JSON_STRING) || !json_is(signature, JSON_STRING))
                 return LESSOR_E_MALFORMED;
         r = base64url_read_strict(json_text(body), scratch, &bytes);
-        if (r == 0) {
+        if (r == 0)
                 r = identity_key_verify(sender, bytes, json_text(signature));
-                if (r == 0)
-                        *ret_body = bytes;
-                else
-                        wipe(bytes);
-        }
-        wipe(json_text(body));
+        if (r == 0)
+                *ret_body = bytes;
         return r;
 }
 
@@ -128,15 +117,16 @@ static struct lessor_slice without_mark(struct lessor_slice text)
         return text;
 }
 
-static bool context_matches(const json_t *body, const struct envelope_expected *expected, int64_t deadline_ms)
+static bool context_matches(const struct json *body, const struct envelope_expected *expected,
+                            int64_t deadline_ms)
 {
         int64_t deadline;
 
-        return is_text(json_object_get(body, "jobId"), expected->job_id) &&
-               is_text(json_object_get(body, "senderKeyId"), expected->sender_key_id) &&
-               is_text(json_object_get(body, "recipientKeyId"), expected->recipient_key_id) &&
-               is_text(json_object_get(body, "direction"), direction_text(expected->direction)) &&
-               json_int(json_object_get(body, "deadlineAt"), &deadline) && deadline == deadline_ms;
+        return is_text(json_member_named(body, "jobId"), expected->job_id) &&
+               is_text(json_member_named(body, "senderKeyId"), expected->sender_key_id) &&
+               is_text(json_member_named(body, "recipientKeyId"), expected->recipient_key_id) &&
+               is_text(json_member_named(body, "direction"), direction_text(expected->direction)) &&
+               json_int(json_member_named(body, "deadlineAt"), &deadline) && deadline == deadline_ms;
 }
 
 static int keep_text(struct lessor_slice text, struct lessor_arena *arena, struct lessor_slice *ret_text)
@@ -160,32 +150,30 @@ static int read_body(struct lessor_slice body, const struct envelope_expected *e
                      struct lessor_arena *scratch, struct lessor_arena *arena,
                      struct lessor_slice *ret_plaintext)
 {
-        const json_t *plaintext;
-        json_t *value;
+        const struct json *plaintext;
+        struct json *value;
         int r;
 
         r = read_json(without_mark(body), scratch, &value);
         if (r < 0)
                 return r;
-        if (json_is_null(value))
+        if (json_is(value, JSON_NULL))
                 return LESSOR_E_MALFORMED;
-        plaintext = json_object_get(value, "plaintext");
+        plaintext = json_member_named(value, "plaintext");
         if (!context_matches(value, expected, deadline_ms))
-                r = LESSOR_E_CONTEXT_MISMATCH;
-        else if (!json_is_string(plaintext))
-                r = LESSOR_E_MALFORMED;
-        else
-                r = keep_text(json_text(plaintext), arena, ret_plaintext);
-        if (json_is_string(plaintext))
-                wipe(json_text(plaintext));
-        return r;
+                return LESSOR_E_CONTEXT_MISMATCH;
+        if (!json_is(plaintext, JSON_STRING))
+                return LESSOR_E_MALFORMED;
+        return keep_text(json_text(plaintext), arena, ret_plaintext);
 }
 
 int envelope_open(const struct stored_keys *recipient, const struct envelope_expected *expected,
                   const struct lessor_sealed_envelope *envelope, struct lessor_arena *arena,
                   struct lessor_slice *ret_plaintext)
 {
-        _cleanup_(lessor_arena_freep) struct lessor_arena *scratch = NULL;
+        /* Values in the one borrow from the other, and in both is the plaintext: whatever happens, they are
+         * wiped. */
+        _cleanup_(lessor_arena_wipep) struct lessor_arena *scratch = NULL;
         _cleanup_(secret_text_freep) struct secret_text *inner = NULL;
         struct lessor_slice body = {NULL, 0};
         int r;
@@ -203,7 +191,5 @@ int envelope_open(const struct stored_keys *recipient, const struct envelope_exp
         r = check_inner(secret_view(inner), expected->sender, scratch, &body);
         if (r < 0)
                 return r;
-        r = read_body(body, expected, envelope->deadline_ms, scratch, arena, ret_plaintext);
-        wipe(body);
-        return r;
+        return read_body(body, expected, envelope->deadline_ms, scratch, arena, ret_plaintext);
 }

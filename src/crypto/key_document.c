@@ -58,25 +58,25 @@ int key_document_load(const char *path, struct buf *out, struct lessor_arena *ar
 static int check_members(const struct key_document *document, struct lessor_arena *arena,
                          const char **ret_problem)
 {
-        const json_t *object = document->object;
+        const struct json *object = document->object;
         int64_t version;
 
         for (size_t i = 0; i < ARRAY_SIZE(text_members); i++) {
-                const json_t *value = json_object_get(object, text_members[i]);
+                const struct json *value = json_member_named(object, text_members[i]);
 
                 if (value == NULL)
                         return key_problem(arena, ret_problem, LESSOR_E_INVALID, "%s is missing",
                                            text_members[i]);
-                if (!json_is_string(value) || json_string_length(value) == 0)
+                if (!json_is(value, JSON_STRING) || json_text(value).n == 0)
                         return key_problem(arena, ret_problem, LESSOR_E_INVALID, "%s must be a text",
                                            text_members[i]);
         }
-        if (!json_int(json_object_get(object, "version"), &version) || version != 1)
+        if (!json_int(json_member_named(object, "version"), &version) || version != 1)
                 return key_problem(arena, ret_problem, LESSOR_E_INVALID, "version must be 1");
         if (document->created_ms <= 0)
                 return key_problem(arena, ret_problem, LESSOR_E_INVALID,
                                    "createdAt must be a positive whole number of milliseconds");
-        if (json_object_size(object) != ARRAY_SIZE(text_members) + N_OTHER_MEMBERS)
+        if (json_count(object) != ARRAY_SIZE(text_members) + N_OTHER_MEMBERS)
                 return key_problem(arena, ret_problem, LESSOR_E_INVALID,
                                    "there is a member that does not belong there");
         return 0;
@@ -95,51 +95,32 @@ int key_document_read(struct lessor_slice text, struct lessor_arena *arena, stru
         r = json_read_file_text(text, document->values, &document->object, &problem);
         if (r < 0)
                 return key_problem(arena, ret_problem, r, "the keys are no well-formed JSON: %s", problem);
-        if (!json_is_object(document->object))
+        if (!json_is(document->object, JSON_OBJECT))
                 return key_problem(arena, ret_problem, LESSOR_E_INVALID, "the keys must be a JSON object");
-        if (!json_int(json_object_get(document->object, "createdAt"), &document->created_ms))
+        if (!json_int(json_member_named(document->object, "createdAt"), &document->created_ms))
                 document->created_ms = 0;
         r = check_members(document, arena, ret_problem);
         if (r < 0)
                 return r;
         document->identity = (struct lessor_public_identity){
-                .identity = json_text(json_object_get(document->object, "identityPublic")),
-                .encryption = json_text(json_object_get(document->object, "encryptionPublic")),
-                .encryption_sig = json_text(json_object_get(document->object, "encryptionSig")),
+                .identity = json_text(json_member_named(document->object, "identityPublic")),
+                .encryption = json_text(json_member_named(document->object, "encryptionPublic")),
+                .encryption_sig = json_text(json_member_named(document->object, "encryptionSig")),
         };
         return 0;
 }
 
-/* Whatever is a text, anywhere: a document that does not follow the schema may hold secrets elsewhere. */
-static void wipe_texts(json_t *value)
-{
-        const char *key;
-        json_t *item;
-        size_t i;
-
-        if (json_is_string(value)) {
-                /* jansson hands out the very bytes it keeps, and nobody else looks at them any more */
-                sodium_memzero((char *)json_string_value(value), json_string_length(value));
-        } else if (json_is_array(value)) {
-                json_array_foreach (value, i, item)
-                        wipe_texts(item);
-        } else if (json_is_object(value)) {
-                json_object_foreach (value, key, item)
-                        wipe_texts(item);
-        }
-}
-
 void key_document_done(struct key_document *document)
 {
-        wipe_texts(document->object); /* takes NULL; as deep as LIMIT_JSON_DEPTH */
-        lessor_arena_free(document->values);
+        /* All of it: a document that does not follow the schema may hold secrets anywhere. */
+        lessor_arena_wipe(document->values);
         *document = (struct key_document){.object = NULL};
 }
 
 int key_document_private(const struct key_document *document, const char *member,
                          const uint8_t prefix[PKCS8_PREFIX_BYTES], uint8_t ret_key[PKCS8_KEY_BYTES])
 {
-        struct lessor_slice text = json_text(json_object_get(document->object, member));
+        struct lessor_slice text = json_text(json_member_named(document->object, member));
         uint8_t der[PKCS8_BYTES];
         size_t n = 0;
         int r = LESSOR_E_INVALID;

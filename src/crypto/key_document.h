@@ -2,10 +2,10 @@
 #ifndef CRYPTO_KEY_DOCUMENT_H
 #define CRYPTO_KEY_DOCUMENT_H
 
-#include <jansson.h>
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/json_read.h"
 #include "crypto/signing_key.h"
 #include "lessor/arena.h"
 #include "lessor/relay_types.h"
@@ -17,7 +17,7 @@
  * only ever asks for the one that signs.
  */
 struct key_document {
-        json_t *object; /* in `values` */
+        struct json *object; /* in `values` */
         struct lessor_arena *values;
         struct lessor_public_identity identity; /* borrowed from `object` */
         int64_t created_ms;                     /* epoch ms, positive */

@@ -71,12 +71,11 @@ int run_consent_add(struct cli *cli)
                               cli->args[1], service);
 }
 
-static void put_row(struct output_table *t, const json_t *consent, int64_t now_ms)
+static void put_row(struct output_table *t, const struct json *consent, int64_t now_ms)
 {
         bool revoked = control_true(consent, "revoked"), paused = control_true(consent, "paused");
-        const json_t *mappings = json_object_get(consent, "mappings"), *mapping;
+        const struct json *mappings = json_member_named(consent, "mappings");
         struct buf cell = {0};
-        size_t i;
 
         output_cell(t, control_slice(consent, "owner"), COLOUR_NONE);
         output_cell(t, control_slice(consent, "siteId"), COLOUR_NONE);
@@ -86,12 +85,12 @@ static void put_row(struct output_table *t, const json_t *consent, int64_t now_m
                 output_cell(t, LESSOR_SLICE("paused"), COLOUR_YELLOW);
         else
                 output_cell(t, LESSOR_SLICE("live"), COLOUR_GREEN);
-        json_array_foreach (mappings, i, mapping) {
+        json_each (mapping, mappings) {
                 const char *owner = control_text(mapping, "serviceOwner");
 
-                buf_printf(&cell, "%s%s/%s -> %s%s%s", i > 0 ? ", " : "", control_text(mapping, "purpose"),
-                           kind_short(control_text(mapping, "kind")), control_text(mapping, "service"),
-                           owner[0] == '\0' ? "" : " of ", owner);
+                buf_printf(&cell, "%s%s/%s -> %s%s%s", mapping == json_first(mappings) ? "" : ", ",
+                           control_text(mapping, "purpose"), kind_short(control_text(mapping, "kind")),
+                           control_text(mapping, "service"), owner[0] == '\0' ? "" : " of ", owner);
         }
         output_cell(t, cell.n == 0 ? LESSOR_SLICE("-") : buf_view(&cell), COLOUR_NONE);
         buf_done(&cell);

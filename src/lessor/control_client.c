@@ -119,9 +119,9 @@ static int refused(struct cli *cli, long status, struct lessor_slice text)
 {
         _cleanup_(buf_done) struct buf shown = {0};
         const char *message = "";
-        json_t *root;
+        struct json *root;
 
-        if (json_read(text, cli->arena, &root) == 0)
+        if (json_read_copy(text, cli->arena, &root) == 0)
                 message = control_text(root, "message");
         if (message[0] == '\0')
                 return cli_fail(cli, code_of_status(status), "the server answered %ld", status);
@@ -140,7 +140,7 @@ static int take_answer(struct cli *cli, const struct http_transfer *transfer, bo
         if (status != 200)
                 return refused(cli, status, answer.text);
         if (is_json && (json_read_file_text(answer.text, cli->arena, &answer.root, NULL) < 0 ||
-                        !json_is_object(answer.root)))
+                        !json_is(answer.root, JSON_OBJECT)))
                 return cli_fail(cli, CLI_EXIT_FAILED, "the server's answer is no JSON object");
         *ret_answer = answer;
         return CLI_EXIT_OK;
@@ -241,30 +241,33 @@ void control_query(struct buf *path, const char *name, const char *value)
         }
 }
 
-const char *control_text(const json_t *object, const char *key)
+const char *control_value(const struct json *value)
 {
-        const char *text = json_string_value(json_object_get(object, key));
-
-        return text == NULL ? "" : text;
+        return json_is(value, JSON_STRING) ? json_text(value).p : "";
 }
 
-struct lessor_slice control_slice(const json_t *object, const char *key)
+const char *control_text(const struct json *object, const char *key)
 {
-        const json_t *value = json_object_get(object, key);
-
-        return json_is_string(value) ? json_text(value) : LESSOR_SLICE("");
+        return control_value(json_member_named(object, key));
 }
 
-int64_t control_int(const json_t *object, const char *key)
+struct lessor_slice control_slice(const struct json *object, const char *key)
+{
+        const struct json *value = json_member_named(object, key);
+
+        return json_is(value, JSON_STRING) ? json_text(value) : LESSOR_SLICE("");
+}
+
+int64_t control_int(const struct json *object, const char *key)
 {
         int64_t number;
 
-        return json_int(json_object_get(object, key), &number) ? number : 0;
+        return json_int(json_member_named(object, key), &number) ? number : 0;
 }
 
-bool control_true(const json_t *object, const char *key)
+bool control_true(const struct json *object, const char *key)
 {
-        return json_is_true(json_object_get(object, key));
+        return json_is(json_member_named(object, key), JSON_TRUE);
 }
 
 static int print(struct cli *cli, struct lessor_slice text)

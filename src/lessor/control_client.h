@@ -2,8 +2,7 @@
 #ifndef LESSOR_CONTROL_CLIENT_H
 #define LESSOR_CONTROL_CLIENT_H
 
-#include <jansson.h>
-
+#include "base/json_read.h"
 #include "base/json_write.h"
 #include "lessor/command.h"
 
@@ -16,7 +15,7 @@
  */
 struct control_answer {
         struct lessor_slice text; /* JSON with its line end, as the server spelled it */
-        json_t *root;             /* an object */
+        struct json *root;        /* an object */
 };
 
 /* path  below /api/control/v1, with its query: "/sites" */
@@ -40,11 +39,14 @@ int control_post_texts(struct cli *cli, const char *path, struct control_answer 
 /* Adds a query parameter, percent-encoded: `path` holds the path so far. NULL values are passed over. */
 void control_query(struct buf *path, const char *name, const char *value);
 
+/* A value of an answer as text; "" when it is none. The answer was read so that its texts end with a NUL. */
+const char *control_value(const struct json *value);
+
 /* A member of an answer as text; "" when it is not there. And as a number; 0 likewise. */
-const char *control_text(const json_t *object, const char *key);
-struct lessor_slice control_slice(const json_t *object, const char *key);
-int64_t control_int(const json_t *object, const char *key);
-bool control_true(const json_t *object, const char *key);
+const char *control_text(const struct json *object, const char *key);
+struct lessor_slice control_slice(const struct json *object, const char *key);
+int64_t control_int(const struct json *object, const char *key);
+bool control_true(const struct json *object, const char *key);
 
 /* Prints the server's own JSON. Returns CLI_EXIT_OK, or CLI_EXIT_FAILED when stdout takes no more. */
 int control_print(struct cli *cli, const struct control_answer *answer);

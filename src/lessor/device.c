@@ -13,13 +13,11 @@
 #define SEEN_LATELY_MS 90000 /* three heartbeats of a device that is there */
 
 /* "llama (chat, generate), echo (chat)". */
-static void append_services(struct buf *out, const json_t *capabilities)
+static void append_services(struct buf *out, const struct json *capabilities)
 {
-        const json_t *one;
         const char *before = "";
-        size_t i;
 
-        json_array_foreach (capabilities, i, one) {
+        json_each (one, capabilities) {
                 const char *service = control_text(one, "service");
                 const char *kind = kind_short(control_text(one, "kind"));
 
@@ -27,14 +25,14 @@ static void append_services(struct buf *out, const json_t *capabilities)
                         buf_printf(out, ", %s", kind);
                         continue;
                 }
-                buf_printf(out, "%s%s (%s", i > 0 ? "), " : "", service, kind);
+                buf_printf(out, "%s%s (%s", one == json_first(capabilities) ? "" : "), ", service, kind);
                 before = service;
         }
         if (out->n > 0)
                 buf_char(out, ')');
 }
 
-static void put_device(struct output_table *t, const json_t *device, int64_t now_ms)
+static void put_device(struct output_table *t, const struct json *device, int64_t now_ms)
 {
         int64_t seen_ms = control_int(device, "lastSeenAt");
         struct buf cell = {0};
@@ -50,13 +48,13 @@ static void put_device(struct output_table *t, const json_t *device, int64_t now
         else
                 list_when(t, seen_ms, now_ms,
                           now_ms - seen_ms < SEEN_LATELY_MS ? COLOUR_GREEN : COLOUR_YELLOW);
-        append_services(&cell, json_object_get(device, "capabilities"));
+        append_services(&cell, json_member_named(device, "capabilities"));
         output_cell(t, cell.n == 0 ? LESSOR_SLICE("-") : buf_view(&cell), COLOUR_NONE);
         buf_done(&cell);
         output_cell(t, control_slice(device, "keyId"), COLOUR_NONE);
 }
 
-static void put_pairing(struct output_table *t, const json_t *pairing, int64_t now_ms)
+static void put_pairing(struct output_table *t, const struct json *pairing, int64_t now_ms)
 {
         output_cell(t, control_slice(pairing, "userCode"), COLOUR_BOLD);
         list_text(t, pairing, "label");
@@ -108,7 +106,7 @@ static int confirm(struct cli *cli, const char *code, const char *owner, const c
 {
         _cleanup_(buf_done) struct buf path = {0}, question = {0}, shown = {0};
         struct control_answer answer;
-        const json_t *pairing;
+        const struct json *pairing;
         int e;
 
         buf_text(&path, "/pairings");
@@ -118,7 +116,7 @@ static int confirm(struct cli *cli, const char *code, const char *owner, const c
         e = control_get(cli, path.p, &answer);
         if (e != CLI_EXIT_OK)
                 return e;
-        pairing = json_array_get(json_object_get(answer.root, "pairings"), 0);
+        pairing = json_first(json_member_named(answer.root, "pairings"));
         buf_printf(&question, "device \"%s\" (%s) with key %s, for %s: approve it?",
                    control_text(pairing, "label"), control_text(pairing, "platform"),
                    control_text(pairing, "keyId"), owner);
@@ -134,7 +132,7 @@ int run_device_approve(struct cli *cli)
 {
         const char *code = cli->args[0], *owner = cli_option(cli, "owner"), *key_id = cli_option(cli, "key");
         struct control_answer answer;
-        const json_t *device;
+        const struct json *device;
         int e = CLI_EXIT_OK;
 
         if (owner == NULL)
@@ -146,7 +144,7 @@ int run_device_approve(struct cli *cli)
                                        "keyId", key_id, NULL);
         if (e != CLI_EXIT_OK)
                 return e;
-        device = json_object_get(answer.root, "device");
+        device = json_member_named(answer.root, "device");
         return control_report(cli, &answer, "device %s of %s is approved, with key %s",
                               control_text(device, "runnerId"), owner, control_text(device, "keyId"));
 }

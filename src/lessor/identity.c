@@ -58,7 +58,7 @@ static int from_public(struct cli *cli, const char *path, struct lessor_public_i
         struct identity_key key;
         struct key_id id;
         const char *problem = NULL;
-        json_t *root;
+        struct json *root;
         int code, e;
 
         code = input_read(cli, path, LIMIT_KEY_FILE_BYTES, &text);

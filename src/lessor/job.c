@@ -21,7 +21,7 @@ static enum output_colour state_colour(const char *state)
 }
 
 /* "done: error", "queued, cancelled". */
-static void append_state(struct buf *out, const json_t *job)
+static void append_state(struct buf *out, const struct json *job)
 {
         const char *disposition = control_text(job, "disposition");
 
@@ -32,7 +32,7 @@ static void append_state(struct buf *out, const json_t *job)
                 buf_text(out, ", cancelled");
 }
 
-static void put_row(struct output_table *t, const json_t *job, int64_t now_ms)
+static void put_row(struct output_table *t, const struct json *job, int64_t now_ms)
 {
         struct buf cell = {0};
 
@@ -43,7 +43,7 @@ static void put_row(struct output_table *t, const json_t *job, int64_t now_ms)
         buf_done(&cell);
         output_cell(t, control_slice(job, "owner"), COLOUR_NONE);
         output_cell_text(t, kind_short(control_text(job, "kind")));
-        list_text(t, json_object_get(job, "claim"), "runnerId");
+        list_text(t, json_member_named(job, "claim"), "runnerId");
         list_when(t, control_int(job, "enqueuedAt"), now_ms, COLOUR_DIM);
         list_when(t, control_int(job, "deadlineAt"), now_ms, COLOUR_DIM);
 }
@@ -84,12 +84,11 @@ static void line_when(struct buf *out, const char *title, int64_t at_ms, int64_t
         buf_char(out, '\n');
 }
 
-static void write_job(struct buf *out, const json_t *job, int64_t now_ms)
+static void write_job(struct buf *out, const struct json *job, int64_t now_ms)
 {
-        const json_t *claim = json_object_get(job, "claim"), *refused = json_object_get(job, "refusedBy");
-        const json_t *runner;
+        const struct json *claim = json_member_named(job, "claim"),
+                          *refused = json_member_named(job, "refusedBy");
         struct buf state = {0};
-        size_t i;
 
         append_state(&state, job);
         line(out, "job", control_text(job, "jobId"));
@@ -114,8 +113,8 @@ static void write_job(struct buf *out, const json_t *job, int64_t now_ms)
         if (control_int(job, "sealAttempts") > 0)
                 buf_printf(out, "%-12s%lld\n", "unsealed", (long long)control_int(job, "sealAttempts"));
         line(out, "offered to", control_text(job, "reofferTo"));
-        json_array_foreach (refused, i, runner)
-                line(out, i == 0 ? "refused by" : "", json_string_value(runner));
+        json_each (runner, refused)
+                line(out, runner == json_first(refused) ? "refused by" : "", control_value(runner));
 }
 
 int run_job_show(struct cli *cli)
@@ -135,7 +134,7 @@ int run_job_show(struct cli *cli)
                 return code;
         if (cli->json)
                 return control_print(cli, &answer);
-        write_job(&out, json_object_get(answer.root, "job"), clock_now_ms(clock_wall()));
+        write_job(&out, json_member_named(answer.root, "job"), clock_now_ms(clock_wall()));
         return output_print(cli, &out);
 }
 

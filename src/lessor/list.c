@@ -20,7 +20,7 @@ void list_when(struct output_table *t, int64_t at_ms, int64_t now_ms, enum outpu
         buf_done(&cell);
 }
 
-void list_text(struct output_table *t, const json_t *item, const char *key)
+void list_text(struct output_table *t, const struct json *item, const char *key)
 {
         struct lessor_slice text = control_slice(item, key);
 
@@ -33,23 +33,22 @@ int list_show(struct cli *cli, const struct list *list)
         struct control_answer answer;
         struct buf out = {0};
         int64_t now_ms = clock_now_ms(clock_wall());
-        json_t *items, *item;
-        size_t i;
+        const struct json *items;
         int code = control_get(cli, list->path, &answer);
 
         if (code != CLI_EXIT_OK)
                 return code;
         if (cli->json)
                 return control_print(cli, &answer);
-        items = json_object_get(answer.root, list->member);
-        if (json_array_size(items) == 0) {
+        items = json_member_named(answer.root, list->member);
+        if (json_count(items) == 0) {
                 fprintf(stderr, "%s\n", list->none);
                 return CLI_EXIT_OK;
         }
         t = output_table_new(list->titles, list->n_titles);
         if (t == NULL)
                 return cli_fail_nomem(cli);
-        json_array_foreach (items, i, item)
+        json_each (item, items)
                 list->row(t, item, now_ms);
         if (output_table_write(t, output_has_colour(stdout), &out) < 0) {
                 buf_done(&out);

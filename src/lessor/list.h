@@ -2,9 +2,9 @@
 #ifndef LESSOR_LIST_H
 #define LESSOR_LIST_H
 
-#include <jansson.h>
 #include <stdint.h>
 
+#include "base/json_read.h"
 #include "lessor/command.h"
 #include "lessor/output.h"
 
@@ -16,7 +16,7 @@ struct list {
         size_t n_titles;
         const char *none; /* what stands on stderr instead of an empty table */
         /* Puts the cells of one row. */
-        void (*row)(struct output_table *t, const json_t *item, int64_t now_ms);
+        void (*row)(struct output_table *t, const struct json *item, int64_t now_ms);
 };
 
 /* Returns an enum cli_exit. */
@@ -24,6 +24,6 @@ int list_show(struct cli *cli, const struct list *list);
 
 /* Cells that many lists have. A dash stands for what is not there. */
 void list_when(struct output_table *t, int64_t at_ms, int64_t now_ms, enum output_colour colour);
-void list_text(struct output_table *t, const json_t *item, const char *key);
+void list_text(struct output_table *t, const struct json *item, const char *key);
 
 #endif

@@ -2,7 +2,6 @@
 #ifndef LESSOR_OUTPUT_H
 #define LESSOR_OUTPUT_H
 
-#include <jansson.h>
 #include <stdint.h>
 #include <stdio.h>
 

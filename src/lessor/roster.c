@@ -24,16 +24,15 @@ int run_roster_add(struct cli *cli)
                               cli->n_args - 1, cli->n_args == 2 ? "" : "s");
 }
 
-static void put_row(struct output_table *t, const json_t *roster, int64_t now_ms)
+static void put_row(struct output_table *t, const struct json *roster, int64_t now_ms)
 {
-        const json_t *members = json_object_get(roster, "members"), *member;
+        const struct json *members = json_member_named(roster, "members");
         struct buf cell = {0};
-        size_t i;
 
         output_cell(t, control_slice(roster, "rosterId"), COLOUR_NONE);
         output_cell(t, control_slice(roster, "owner"), COLOUR_NONE);
-        json_array_foreach (members, i, member)
-                buf_printf(&cell, "%s%s", i > 0 ? ", " : "", json_string_value(member));
+        json_each (member, members)
+                buf_printf(&cell, "%s%s", member == json_first(members) ? "" : ", ", control_value(member));
         output_cell(t, cell.n == 0 ? LESSOR_SLICE("-") : buf_view(&cell), COLOUR_NONE);
         buf_done(&cell);
         list_when(t, control_int(roster, "createdAt"), now_ms, COLOUR_DIM);

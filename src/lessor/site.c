@@ -46,18 +46,18 @@ int run_site_add(struct cli *cli)
                               (int)key_id.n, key_id.p);
 }
 
-static void put_row(struct output_table *t, const json_t *site, int64_t now_ms)
+static void put_row(struct output_table *t, const struct json *site, int64_t now_ms)
 {
-        const json_t *purposes = json_object_get(site, "purposes"), *purpose;
+        const struct json *purposes = json_member_named(site, "purposes");
         _cleanup_(buf_done) struct buf cell = {0};
-        size_t i;
 
         output_cell(t, control_slice(site, "siteId"), COLOUR_NONE);
         output_cell(t, control_slice(site, "keyId"), COLOUR_NONE);
         if (purposes == NULL)
                 buf_char(&cell, '-');
-        json_array_foreach (purposes, i, purpose)
-                buf_printf(&cell, "%s%s", i > 0 ? ", " : "", json_string_value(purpose));
+        json_each (purpose, purposes)
+                buf_printf(&cell, "%s%s", purpose == json_first(purposes) ? "" : ", ",
+                           control_value(purpose));
         output_cell(t, buf_view(&cell), COLOUR_NONE);
         buf_clear(&cell);
         if (control_int(site, "retiringUntil") > now_ms) {

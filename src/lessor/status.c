@@ -20,10 +20,10 @@ static void title(struct buf *out, const char *text)
         buf_printf(out, "%-12s", text);
 }
 
-static void write_jobs(struct buf *out, const json_t *store)
+static void write_jobs(struct buf *out, const struct json *store)
 {
         static const char *const states[] = {"queued", "awaiting-payload", "ready", "running", "done"};
-        const json_t *jobs = json_object_get(store, "jobs");
+        const struct json *jobs = json_member_named(store, "jobs");
 
         title(out, "jobs");
         for (size_t i = 0; i < 5; i++)
@@ -32,7 +32,7 @@ static void write_jobs(struct buf *out, const json_t *store)
         buf_char(out, '\n');
 }
 
-static void write_source(struct buf *out, const char *name, const json_t *source)
+static void write_source(struct buf *out, const char *name, const struct json *source)
 {
         title(out, name);
         if (strcmp(control_text(source, "source"), "file") == 0)
@@ -41,12 +41,12 @@ static void write_source(struct buf *out, const char *name, const json_t *source
                 buf_text(out, "built-in tables");
 }
 
-static void write_status(struct buf *out, const json_t *s)
+static void write_status(struct buf *out, const struct json *s)
 {
-        const json_t *store = json_object_get(s, "store"), *http = json_object_get(s, "http");
-        const json_t *projection = json_object_get(s, "projection"), *process = json_object_get(s, "process");
-        const json_t *listeners = json_object_get(http, "listeners"), *listener;
-        size_t i;
+        const struct json *store = json_member_named(s, "store"), *http = json_member_named(s, "http");
+        const struct json *projection = json_member_named(s, "projection"),
+                          *process = json_member_named(s, "process");
+        const struct json *listeners = json_member_named(http, "listeners");
 
         title(out, "lessord");
         buf_printf(out, "%s, up ", control_text(s, "version"));
@@ -54,9 +54,9 @@ static void write_status(struct buf *out, const json_t *s)
         buf_printf(out, ", process %lld, ", (long long)control_int(process, "pid"));
         output_bytes(out, control_int(process, "rssBytes"));
         buf_char(out, '\n');
-        json_array_foreach (listeners, i, listener) {
-                title(out, i == 0 ? "listening" : "");
-                buf_printf(out, "%s\n", json_string_value(listener));
+        json_each (listener, listeners) {
+                title(out, listener == json_first(listeners) ? "listening" : "");
+                buf_printf(out, "%s\n", control_value(listener));
         }
         title(out, "store");
         buf_printf(out, "%s in %s%s%s", control_text(store, "kind"), control_text(store, "data"),
@@ -74,7 +74,7 @@ static void write_status(struct buf *out, const json_t *s)
                    (long long)control_int(projection, "sites"),
                    (long long)control_int(projection, "consents"),
                    (long long)control_int(projection, "rosters"));
-        write_source(out, "policy", json_object_get(s, "policy"));
+        write_source(out, "policy", json_member_named(s, "policy"));
         buf_char(out, '\n');
         title(out, "http");
         buf_printf(out, "%lld connections, %lld requests under way, %lld of them waiting\n",

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -339,16 +340,16 @@ static int read_config_lines(struct reader *r, struct lessor_slice text)
         return 0;
 }
 
-static int set_json_value(struct reader *r, struct lessor_slice key, const json_t *value)
+static int set_json_value(struct reader *r, struct lessor_slice key, const struct json *value)
 {
         char digits[24];
         int64_t number;
 
-        if (json_is_string(value))
+        if (json_is(value, JSON_STRING))
                 return set_from_file(r, key, json_text(value));
-        if (json_is_boolean(value))
-                return set_from_file(r, key,
-                                     json_is_true(value) ? LESSOR_SLICE("true") : LESSOR_SLICE("false"));
+        if (json_is_bool(value))
+                return set_from_file(
+                        r, key, json_is(value, JSON_TRUE) ? LESSOR_SLICE("true") : LESSOR_SLICE("false"));
         if (json_int(value, &number)) {
                 snprintf(digits, sizeof(digits), "%lld", (long long)number);
                 return set_from_file(r, key, lessor_slice_of(digits));
@@ -362,8 +363,8 @@ static int set_json_value(struct reader *r, struct lessor_slice key, const json_
 /* The same keys as one JSON object, for programs that write the file. A list is an array of texts. */
 static int read_config_json(struct reader *r, struct lessor_slice text, struct lessor_arena *arena)
 {
-        const char *key, *why = NULL;
-        json_t *root, *value;
+        const char *why = NULL;
+        struct json *root;
         int e;
 
         e = json_read_file_text(text, arena, &root, &why);
@@ -372,19 +373,19 @@ static int read_config_json(struct reader *r, struct lessor_slice text, struct l
                         buf_text(r->problem, why);
                 return e == LESSOR_E_NOMEM ? e : LESSOR_E_INVALID;
         }
-        if (!json_is_object(root)) {
+        if (!json_is(root, JSON_OBJECT)) {
                 buf_text(r->problem, "not a JSON object");
                 return LESSOR_E_INVALID;
         }
-        json_object_foreach (root, key, value) {
-                if (!json_is_array(value)) {
-                        e = set_json_value(r, lessor_slice_of(key), value);
+        json_each (member, root) {
+                if (!json_is(member, JSON_ARRAY)) {
+                        e = set_json_value(r, member->key, member);
                         if (e < 0)
                                 return e;
                         continue;
                 }
-                for (size_t i = 0; i < json_array_size(value); i++) {
-                        e = set_json_value(r, lessor_slice_of(key), json_array_get(value, i));
+                json_each (item, member) {
+                        e = set_json_value(r, member->key, item);
                         if (e < 0)
                                 return e;
                 }

@@ -210,7 +210,7 @@ static bool may_edit(struct control_call *call, enum control_edit edit)
 static bool read_body(struct control_call *call, const struct message_table *table, void **ret_body)
 {
         const char *problem = NULL;
-        json_t *value;
+        struct json *value;
         int e;
 
         *ret_body = NULL;

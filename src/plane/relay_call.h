@@ -2,8 +2,7 @@
 #ifndef PLANE_RELAY_CALL_H
 #define PLANE_RELAY_CALL_H
 
-#include <jansson.h>
-
+#include "base/json_read.h"
 #include "http/http.h"
 #include "plane/relay.h"
 #include "wire/message.h"
@@ -33,7 +32,7 @@ struct relay_call {
         struct relay *relay;
         struct http_request *http;
         struct lessor_arena *arena;
-        json_t *body;                  /* NULL: absent, or no JSON */
+        struct json *body;             /* NULL: absent, or no JSON */
         struct projection *projection; /* held until the request ends */
         struct lessor_ticket ticket;   /* what the answer rests on */
         const struct relay_endpoint *endpoint;

@@ -31,7 +31,7 @@ static void answer_problem(struct http_request *http, const char *problem)
 static void advance(struct http_request *http, void *context)
 {
         int64_t by_ms;
-        json_t *body;
+        struct json *body;
 
         (void)context;
         if (test_clock() == NULL) {
@@ -39,7 +39,7 @@ static void advance(struct http_request *http, void *context)
                 return;
         }
         if (json_read(http->body, http->arena, &body) < 0 ||
-            !json_int(json_object_get(body, "advance"), &by_ms)) {
+            !json_int(json_member_named(body, "advance"), &by_ms)) {
                 answer_problem(http, "wants {\"advance\": ms}");
                 return;
         }

@@ -6,15 +6,16 @@
 #include "lessor/error.h"
 #include "wire/relay_shapes.h"
 
-int handshake_check(const json_t *body, struct lessor_slice query, enum relay_refusal *ret_refusal,
+int handshake_check(const struct json *body, struct lessor_slice query, enum relay_refusal *ret_refusal,
                     struct lessor_slice *ret_declared)
 {
         const struct lessor_slice ours = LESSOR_SLICE(RELAY_PROTOCOL_VERSION);
-        const json_t *in_body = json_object_get(body, "protocolVersion");
+        const struct json *in_body = json_member_named(body, "protocolVersion");
         struct lessor_slice declared = query;
 
         if (in_body != NULL)
-                declared = json_is_string(in_body) ? json_text(in_body) : (struct lessor_slice){NULL, 0};
+                declared =
+                        json_is(in_body, JSON_STRING) ? json_text(in_body) : (struct lessor_slice){NULL, 0};
         if (lessor_slice_equal(declared, ours))
                 return 0;
         if (declared.n == 0) {

@@ -2,8 +2,7 @@
 #ifndef WIRE_HANDSHAKE_H
 #define WIRE_HANDSHAKE_H
 
-#include <jansson.h>
-
+#include "base/json_read.h"
 #include "lessor/slice.h"
 #include "wire/relay_errors.h"
 
@@ -17,7 +16,7 @@
  * Returns 0 when it is ours. Otherwise LESSOR_E_REFUSED, `ret_refusal` says how to answer and `ret_declared`
  * is what was asked for, borrowed from body or query, absent when nothing was: the subject of the refusal.
  */
-int handshake_check(const json_t *body, struct lessor_slice query, enum relay_refusal *ret_refusal,
+int handshake_check(const struct json *body, struct lessor_slice query, enum relay_refusal *ret_refusal,
                     struct lessor_slice *ret_declared);
 
 #endif

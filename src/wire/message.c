@@ -24,7 +24,8 @@ struct reader {
         const char *reason; /* static, or in the arena */
 };
 
-static int read_object(struct reader *r, const struct message_table *table, json_t *value, char *at);
+static int read_object(struct reader *r, const struct message_table *table, const struct json *value,
+                       char *at);
 
 static int fault(struct reader *r, const char *reason)
 {
@@ -58,6 +59,15 @@ static int fault_bound(struct reader *r, const char *before, int64_t bound, cons
         return fault_with(r, before, text, after);
 }
 
+static int fault_unknown(struct reader *r, struct lessor_slice key)
+{
+        struct lessor_slice copy = {"", 0};
+
+        if (r->explain && lessor_arena_copy(r->arena, key, &copy) < 0)
+                copy.p = "";
+        return fault_with(r, "has an unknown member \"", copy.p, "\"");
+}
+
 /* Puts a step in front of the path, on the way out of a failure. */
 static int fault_under(struct reader *r, int error, const char *name, size_t name_len, bool is_index)
 {
@@ -84,13 +94,13 @@ static int fault_at(struct reader *r, int error, size_t index)
         return fault_under(r, error, text, (size_t)n, true);
 }
 
-static int read_text(struct reader *r, const struct message_field *f, const json_t *value,
+static int read_text(struct reader *r, const struct message_field *f, const struct json *value,
                      struct lessor_slice *ret_text)
 {
         struct lessor_slice text;
         uint64_t points;
 
-        if (!json_is_string(value))
+        if (!json_is(value, JSON_STRING))
                 return fault(r, "must be a text");
         text = json_text(value);
         /* A code point is one byte at least: most texts need no counting. */
@@ -136,9 +146,10 @@ static bool is_url(struct lessor_slice text)
         return rest.n > 2 && rest.p[0] == '/' && rest.p[1] == '/' && strchr("/?#:@", rest.p[2]) == NULL;
 }
 
-static int read_word(struct reader *r, const struct message_field *f, const json_t *value, int *ret_number)
+static int read_word(struct reader *r, const struct message_field *f, const struct json *value,
+                     int *ret_number)
 {
-        if (!json_is_string(value))
+        if (!json_is(value, JSON_STRING))
                 return fault(r, "must be a text");
         *ret_number = message_word_number(f->words, json_text(value));
         if (*ret_number < 0)
@@ -146,7 +157,8 @@ static int read_word(struct reader *r, const struct message_field *f, const json
         return 0;
 }
 
-static int read_int(struct reader *r, const struct message_field *f, const json_t *value, int64_t *ret_number)
+static int read_int(struct reader *r, const struct message_field *f, const struct json *value,
+                    int64_t *ret_number)
 {
         int64_t number;
 
@@ -160,7 +172,7 @@ static int read_int(struct reader *r, const struct message_field *f, const json_
         return 0;
 }
 
-static int read_value(struct reader *r, const struct message_field *f, json_t *value, char *at)
+static int read_value(struct reader *r, const struct message_field *f, const struct json *value, char *at)
 {
         struct lessor_slice *text = (void *)(at + f->offset);
         int number;
@@ -170,7 +182,7 @@ static int read_value(struct reader *r, const struct message_field *f, json_t *v
         case MESSAGE_TEXT:
                 return read_text(r, f, value, text);
         case MESSAGE_URL:
-                if (!json_is_string(value) || !is_url(json_text(value)))
+                if (!json_is(value, JSON_STRING) || !is_url(json_text(value)))
                         return fault(r, "must be a URL");
                 *text = json_text(value);
                 return 0;
@@ -180,7 +192,7 @@ static int read_value(struct reader *r, const struct message_field *f, json_t *v
                         *text = json_text(value);
                 return e;
         case MESSAGE_LITERAL:
-                if (!json_is_string(value) ||
+                if (!json_is(value, JSON_STRING) ||
                     !lessor_slice_equal(json_text(value), lessor_slice_of(f->literal)))
                         return fault_with(r, "must be \"", f->literal, "\"");
                 return 0;
@@ -192,9 +204,9 @@ static int read_value(struct reader *r, const struct message_field *f, json_t *v
         case MESSAGE_INT:
                 return read_int(r, f, value, (void *)(at + f->offset));
         case MESSAGE_BOOL:
-                if (!json_is_boolean(value))
+                if (!json_is_bool(value))
                         return fault(r, "must be true or false");
-                *(bool *)(at + f->offset) = json_is_true(value);
+                *(bool *)(at + f->offset) = json_is(value, JSON_TRUE);
                 return 0;
         case MESSAGE_OBJECT:
                 return read_object(r, f->table, value, at + f->offset);
@@ -205,12 +217,12 @@ static int read_value(struct reader *r, const struct message_field *f, json_t *v
         return fault(r, "is not readable"); /* lists are read by read_member: they do not nest bare */
 }
 
-static int read_list(struct reader *r, const struct message_field *f, const json_t *value, char *at)
+static int read_list(struct reader *r, const struct message_field *f, const struct json *value, char *at)
 {
-        size_t n = json_array_size(value);
+        size_t n = json_count(value), i = 0;
         char *items;
 
-        if (!json_is_array(value))
+        if (!json_is(value, JSON_ARRAY))
                 return fault(r, "must be a list");
         if (n < (uint64_t)f->min)
                 return fault_bound(r, "must have at least ", f->min, " items");
@@ -219,53 +231,52 @@ static int read_list(struct reader *r, const struct message_field *f, const json
         items = lessor_arena_array(r->arena, n, f->item_size);
         if (items == NULL)
                 return LESSOR_E_NOMEM;
-        for (size_t i = 0; i < n; i++) {
-                int e = read_value(r, f->item, json_array_get(value, i), items + i * f->item_size);
+        json_each (item, value) {
+                int e = read_value(r, f->item, item, items + i * f->item_size);
 
                 if (e < 0)
                         return fault_at(r, e, i);
+                i++;
         }
         *(void **)(void *)(at + f->offset) = items;
         *(size_t *)(void *)(at + f->count_offset) = n;
         return 0;
 }
 
-static int read_member(struct reader *r, const struct message_field *f, json_t *value, char *at);
+static int read_member(struct reader *r, const struct message_field *f, const struct json *value, char *at);
 
-static int read_map(struct reader *r, const struct message_field *f, json_t *value, char *at)
+static int read_map(struct reader *r, const struct message_field *f, const struct json *value, char *at)
 {
-        size_t n = json_object_size(value);
+        size_t n = json_count(value);
         size_t i = 0;
         char *items;
 
-        if (!json_is_object(value))
+        if (!json_is(value, JSON_OBJECT))
                 return fault(r, "must be an object");
         items = lessor_arena_array(r->arena, n, f->item_size);
         if (items == NULL)
                 return LESSOR_E_NOMEM;
-        for (void *it = json_object_iter(value); it != NULL && i < n;
-             it = json_object_iter_next(value, it), i++) {
-                char *item = items + i * f->item_size;
-                struct lessor_slice key = {json_object_iter_key(it), json_object_iter_key_len(it)};
+        json_each (member, value) {
+                char *item = items + i++ * f->item_size;
                 int e;
 
-                if (key.n == 0)
+                if (member->key.n == 0)
                         return fault(r, "must not have an empty key");
-                *(struct lessor_slice *)(void *)(item + f->key_offset) = key;
-                e = read_member(r, f->item, json_object_iter_value(it), item);
+                *(struct lessor_slice *)(void *)(item + f->key_offset) = member->key;
+                e = read_member(r, f->item, member, item);
                 if (e < 0)
-                        return fault_under(r, e, key.p, key.n, false);
+                        return fault_under(r, e, member->key.p, member->key.n, false);
         }
         *(void **)(void *)(at + f->offset) = items;
         *(size_t *)(void *)(at + f->count_offset) = n;
         return 0;
 }
 
-static int read_member(struct reader *r, const struct message_field *f, json_t *value, char *at)
+static int read_member(struct reader *r, const struct message_field *f, const struct json *value, char *at)
 {
         int e;
 
-        if ((f->flags & MESSAGE_NULLABLE) && json_is_null(value))
+        if ((f->flags & MESSAGE_NULLABLE) && json_is(value, JSON_NULL))
                 return 0;
         if (f->type == MESSAGE_LIST)
                 e = read_list(r, f, value, at);
@@ -304,18 +315,18 @@ static bool belongs(const struct message_field *f, unsigned form)
 }
 
 /* Which form the message has, as a bit; all bits for a message that has only one. */
-static int read_form(struct reader *r, const struct message_table *table, const json_t *value,
+static int read_form(struct reader *r, const struct message_table *table, const struct json *value,
                      unsigned *ret_form)
 {
         const struct message_field *f = &table->fields[0];
-        json_t *word;
+        const struct json *word;
         int number;
         int e;
 
         *ret_form = ~0u;
         if (!table->has_forms)
                 return 0;
-        word = json_object_getn(value, f->name, f->name_len);
+        word = json_member(value, (struct lessor_slice){f->name, f->name_len});
         if (word == NULL)
                 return fault_under(r, fault(r, "is missing"), f->name, f->name_len, false);
         e = read_word(r, f, word, &number);
@@ -336,29 +347,28 @@ static int check_complete(struct reader *r, const struct message_table *table, u
         return 0;
 }
 
-static int read_object(struct reader *r, const struct message_table *table, json_t *value, char *at)
+static int read_object(struct reader *r, const struct message_table *table, const struct json *value,
+                       char *at)
 {
         uint64_t seen = 0;
         size_t hint = 0;
         unsigned form;
         int e;
 
-        if (!json_is_object(value))
+        if (!json_is(value, JSON_OBJECT))
                 return fault(r, "must be an object");
         e = read_form(r, table, value, &form);
         if (e < 0)
                 return e;
-        for (void *it = json_object_iter(value); it != NULL; it = json_object_iter_next(value, it)) {
-                const char *key = json_object_iter_key(it);
-                size_t key_len = json_object_iter_key_len(it);
-                const struct message_field *f = field_find(table, key, key_len, &hint);
+        json_each (member, value) {
+                const struct message_field *f = field_find(table, member->key.p, member->key.n, &hint);
 
                 if (f == NULL || !belongs(f, form)) {
                         if (table->open)
                                 continue;
-                        return fault_with(r, "has an unknown member \"", key, "\"");
+                        return fault_unknown(r, member->key);
                 }
-                e = read_member(r, f, json_object_iter_value(it), at);
+                e = read_member(r, f, member, at);
                 if (e < 0)
                         return fault_under(r, e, f->name, f->name_len, false);
                 seen |= UINT64_C(1) << (f - table->fields);
@@ -385,7 +395,7 @@ static void explain(struct reader *r, const char **ret_problem)
         *ret_problem = text;
 }
 
-int message_read(const struct message_table *table, const json_t *value, struct lessor_arena *arena,
+int message_read(const struct message_table *table, const struct json *value, struct lessor_arena *arena,
                  void *ret_message, const char **ret_problem)
 {
         struct reader r = {.arena = arena, .explain = ret_problem != NULL};
@@ -393,8 +403,7 @@ int message_read(const struct message_table *table, const json_t *value, struct 
 
         assert(table->n_fields <= MESSAGE_FIELDS_MAX);
         memset(ret_message, 0, table->size);
-        /* jansson iterates only what is not const, though iterating changes nothing. */
-        e = read_object(&r, table, (json_t *)value, ret_message);
+        e = read_object(&r, table, value, ret_message);
         if (e == 0)
                 return 0;
         memset(ret_message, 0, table->size);
@@ -409,7 +418,7 @@ struct bare_list {
         size_t n;
 };
 
-int message_read_list(const struct message_table *table, const json_t *value, struct lessor_arena *arena,
+int message_read_list(const struct message_table *table, const struct json *value, struct lessor_arena *arena,
                       void *ret_items, size_t *ret_n, const char **ret_problem)
 {
         struct reader r = {.arena = arena, .explain = ret_problem != NULL};

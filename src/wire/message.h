@@ -2,11 +2,11 @@
 #ifndef WIRE_MESSAGE_H
 #define WIRE_MESSAGE_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/json_read.h"
 #include "base/json_write.h"
 #include "lessor/arena.h"
 #include "lessor/error.h"
@@ -102,11 +102,11 @@ struct message_table {
  *
  * Returns 0; LESSOR_E_INVALID; LESSOR_E_NOMEM.
  */
-int message_read(const struct message_table *table, const json_t *value, struct lessor_arena *arena,
+int message_read(const struct message_table *table, const struct json *value, struct lessor_arena *arena,
                  void *ret_message, const char **ret_problem);
 
 /* Reads an array of such objects. As message_read; the array of structs is in the arena. */
-int message_read_list(const struct message_table *table, const json_t *value, struct lessor_arena *arena,
+int message_read_list(const struct message_table *table, const struct json *value, struct lessor_arena *arena,
                       void *ret_items, size_t *ret_n, const char **ret_problem);
 
 /*

@@ -84,15 +84,15 @@ static const struct message_field pair_fixture_answer_fields[] = {
 const struct message_table pair_fixture_answer_table =
         MESSAGE_TABLE("PairFixtureResponse", struct pair_fixture_answer, pair_fixture_answer_fields);
 
-int pair_request_read(const json_t *body, struct lessor_arena *arena, struct pair_request *ret_request)
+int pair_request_read(const struct json *body, struct lessor_arena *arena, struct pair_request *ret_request)
 {
-        const json_t *action = json_object_get(body, "action");
+        const struct json *action = json_member_named(body, "action");
         struct pair_request request = {.form = PAIR_FORM_FIXTURE};
         int e;
 
         if (body == NULL)
                 return LESSOR_E_INVALID;
-        if (json_is_string(action) && strcmp(json_string_value(action), "start") == 0) {
+        if (lessor_slice_equal(json_text(action), LESSOR_SLICE("start"))) {
                 request.form = PAIR_FORM_START;
                 e = message_read(&pair_start_request_table, body, arena, &request.start, NULL);
         } else if (action != NULL) {

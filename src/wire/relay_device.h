@@ -47,7 +47,7 @@ struct pair_request {
  * Reads a pair request in whichever of the three forms fits. As message_read(); body may be NULL (absent),
  * which fits none.
  */
-int pair_request_read(const json_t *body, struct lessor_arena *arena, struct pair_request *ret_request);
+int pair_request_read(const struct json *body, struct lessor_arena *arena, struct pair_request *ret_request);
 
 struct pair_start_answer {
         struct lessor_slice device_code;

@@ -11,9 +11,9 @@
 
 struct lessor_slice text_arg(const struct driver *d, const char *name)
 {
-        const json_t *value = json_object_get(d->args, name);
+        const struct json *value = json_member_named(d->args, name);
 
-        return json_is_string(value) ? json_text(value) : (struct lessor_slice){0};
+        return json_is(value, JSON_STRING) ? json_text(value) : (struct lessor_slice){0};
 }
 
 int need_text(const struct driver *d, const char *name, struct lessor_slice *ret_text)
@@ -24,12 +24,12 @@ int need_text(const struct driver *d, const char *name, struct lessor_slice *ret
 
 int need_int(const struct driver *d, const char *name, int64_t *ret_number)
 {
-        return json_int(json_object_get(d->args, name), ret_number) ? 0 : LESSOR_E_INVALID;
+        return json_int(json_member_named(d->args, name), ret_number) ? 0 : LESSOR_E_INVALID;
 }
 
 int need_object(struct driver *d, const char *name, const struct message_table *table, void *ret_object)
 {
-        return message_read(table, json_object_get(d->args, name), d->arena, ret_object, NULL);
+        return message_read(table, json_member_named(d->args, name), d->arena, ret_object, NULL);
 }
 
 int need_envelope(struct driver *d, struct lessor_envelope *ret_envelope)
@@ -43,16 +43,16 @@ int need_envelope(struct driver *d, struct lessor_envelope *ret_envelope)
 
 int need_leases(struct driver *d, struct lessor_lease_ref **ret_leases, size_t *ret_n)
 {
-        return message_read_list(&lease_ref_table, json_object_get(d->args, "leases"), d->arena, ret_leases,
+        return message_read_list(&lease_ref_table, json_member_named(d->args, "leases"), d->arena, ret_leases,
                                  ret_n, NULL);
 }
 
 /* A route as the peers' routeKey spells it (site, NUL, owner), as [site, owner], or as {siteId, owner}. */
-static int read_route(const json_t *value, struct lessor_route *ret_route)
+static int read_route(const struct json *value, struct lessor_route *ret_route)
 {
-        const json_t *site = NULL, *owner = NULL;
+        const struct json *site = NULL, *owner = NULL;
 
-        if (json_is_string(value)) {
+        if (json_is(value, JSON_STRING)) {
                 struct lessor_slice key = json_text(value);
                 const char *nul = memchr(key.p, 0, key.n);
 
@@ -62,14 +62,14 @@ static int read_route(const json_t *value, struct lessor_route *ret_route)
                 ret_route->owner = (struct lessor_slice){nul + 1, key.n - ret_route->site_id.n - 1};
                 return 0;
         }
-        if (json_is_array(value)) {
-                site = json_array_get(value, 0);
-                owner = json_array_get(value, 1);
-        } else if (json_is_object(value)) {
-                site = json_object_get(value, "siteId");
-                owner = json_object_get(value, "owner");
+        if (json_is(value, JSON_ARRAY)) {
+                site = json_item(value, 0);
+                owner = json_item(value, 1);
+        } else if (json_is(value, JSON_OBJECT)) {
+                site = json_member_named(value, "siteId");
+                owner = json_member_named(value, "owner");
         }
-        if (!json_is_string(site) || !json_is_string(owner))
+        if (!json_is(site, JSON_STRING) || !json_is(owner, JSON_STRING))
                 return LESSOR_E_INVALID;
         *ret_route = (struct lessor_route){json_text(site), json_text(owner)};
         return 0;
@@ -77,34 +77,33 @@ static int read_route(const json_t *value, struct lessor_route *ret_route)
 
 int need_routes(struct driver *d, struct lessor_claim *claim)
 {
-        const json_t *list = json_object_get(d->args, "routes");
-        struct lessor_route *routes = lessor_arena_array(d->arena, json_array_size(list), sizeof(*routes));
+        const struct json *list = json_member_named(d->args, "routes");
+        struct lessor_route *routes = lessor_arena_array(d->arena, json_count(list), sizeof(*routes));
 
         if (routes == NULL)
                 return LESSOR_E_NOMEM;
-        if (!json_is_array(list))
+        if (!json_is(list, JSON_ARRAY))
                 return LESSOR_E_INVALID;
-        for (size_t i = 0; i < json_array_size(list); i++) {
-                int r = read_route(json_array_get(list, i), &routes[i]);
+        json_each (item, list) {
+                int r = read_route(item, &routes[claim->n_routes++]);
 
                 if (r < 0)
                         return r;
         }
         claim->routes = routes;
-        claim->n_routes = json_array_size(list);
         return 0;
 }
 
 int need_kinds(struct driver *d, unsigned *ret_kinds)
 {
-        const json_t *list = json_object_get(d->args, "kinds");
+        const struct json *list = json_member_named(d->args, "kinds");
         unsigned kinds = 0;
 
-        if (!json_is_array(list))
+        if (!json_is(list, JSON_ARRAY))
                 return LESSOR_E_INVALID;
-        for (size_t i = 0; i < json_array_size(list); i++) {
-                const json_t *word = json_array_get(list, i);
-                int kind = json_is_string(word) ? message_word_number(&kind_words, json_text(word)) : -1;
+        json_each (word, list) {
+                int kind =
+                        json_is(word, JSON_STRING) ? message_word_number(&kind_words, json_text(word)) : -1;
 
                 if (kind < 0)
                         return LESSOR_E_INVALID;

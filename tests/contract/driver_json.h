@@ -2,8 +2,8 @@
 #ifndef TESTS_CONTRACT_DRIVER_JSON_H
 #define TESTS_CONTRACT_DRIVER_JSON_H
 
-#include "base/json_read.h"
 #include "base/json_write.h"
+#include "json_values.h"
 #include "store_kinds.h"
 #include "wire/message.h"
 
@@ -14,7 +14,7 @@ struct driver {
         struct clock_manual clock;
         struct lessor_routing_store *store;
         struct lessor_arena *arena; /* of the request under way */
-        const json_t *args;
+        const struct json *args;
         struct json_writer w; /* writes the result */
 };
 

@@ -226,13 +226,13 @@ static int op_release_leases(struct driver *d)
         struct lessor_release release = {0};
         struct lessor_lease_ref *leases;
         struct lessor_lease_ref_list released;
-        const json_t *retry_after = json_object_get(d->args, "retryAfter");
+        const struct json *retry_after = json_member_named(d->args, "retryAfter");
         int r;
 
         if ((r = need_text(d, "runnerId", &release.runner_id)) < 0 ||
             (r = need_leases(d, &leases, &release.n_leases)) < 0)
                 return r;
-        if (json_is_number(retry_after) && !json_int(retry_after, &release.retry_after_ms))
+        if (json_is(retry_after, JSON_NUMBER) && !json_int(retry_after, &release.retry_after_ms))
                 return LESSOR_E_INVALID;
         release.leases = leases;
         release.refused = lessor_slice_equal(text_arg(d, "reason"), LESSOR_SLICE("refused"));
@@ -332,24 +332,23 @@ static int op_renew_leases(struct driver *d)
 
 static int op_ack(struct driver *d)
 {
-        const json_t *list = json_object_get(d->args, "jobIds");
+        const struct json *list = json_member_named(d->args, "jobIds");
         struct lessor_slice site_id, *ids, *acked;
-        size_t n_acked;
+        size_t n_acked, n_ids = 0;
         int r;
 
         r = need_text(d, "siteId", &site_id);
-        if (r < 0 || !json_is_array(list))
+        if (r < 0 || !json_is(list, JSON_ARRAY))
                 return LESSOR_E_INVALID;
-        ids = lessor_arena_array(d->arena, json_array_size(list), sizeof(*ids));
+        ids = lessor_arena_array(d->arena, json_count(list), sizeof(*ids));
         if (ids == NULL)
                 return LESSOR_E_NOMEM;
-        for (size_t i = 0; i < json_array_size(list); i++) {
-                if (!json_is_string(json_array_get(list, i)))
+        json_each (id, list) {
+                if (!json_is(id, JSON_STRING))
                         return LESSOR_E_INVALID;
-                ids[i] = json_text(json_array_get(list, i));
+                ids[n_ids++] = json_text(id);
         }
-        r = lessor_routing_ack(d->store, site_id, ids, json_array_size(list), d->arena, &acked, &n_acked,
-                               NULL);
+        r = lessor_routing_ack(d->store, site_id, ids, n_ids, d->arena, &acked, &n_acked, NULL);
         if (r < 0)
                 return r;
         json_open_array(&d->w);
@@ -374,16 +373,12 @@ static int answer_presence(struct driver *d, struct lessor_slice runner_id)
 /* A member that is kept as JSON text. */
 static int need_json(struct driver *d, const char *name, struct lessor_slice *ret_text)
 {
-        char *text = json_dumps(json_object_get(d->args, name), JSON_COMPACT | JSON_ENCODE_ANY);
+        const struct json *value = json_member_named(d->args, name);
 
-        if (text == NULL)
+        if (value == NULL)
                 return LESSOR_E_INVALID;
-        if (lessor_arena_own(d->arena, text, free) < 0) {
-                free(text);
-                return LESSOR_E_NOMEM;
-        }
-        *ret_text = lessor_slice_of(text);
-        return 0;
+        *ret_text = json_spelled(value, d->arena);
+        return ret_text->p == NULL ? LESSOR_E_NOMEM : 0;
 }
 
 static int op_seen(struct driver *d)
@@ -506,12 +501,12 @@ static const struct {
 
 /* --- the pipe --- */
 
-static int run_op(struct driver *d, const json_t *request)
+static int run_op(struct driver *d, const struct json *request)
 {
-        const json_t *op = json_object_get(request, "op");
+        const struct json *op = json_member_named(request, "op");
 
-        d->args = json_object_get(request, "args");
-        if (!json_is_string(op))
+        d->args = json_member_named(request, "args");
+        if (!json_is(op, JSON_STRING))
                 return LESSOR_E_INVALID;
         for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
                 if (lessor_slice_equal(json_text(op), lessor_slice_of(ops[i].name)))
@@ -523,7 +518,7 @@ static int run_op(struct driver *d, const json_t *request)
 static bool answer(struct driver *d, struct lessor_slice line)
 {
         struct buf result, out;
-        json_t *request = NULL;
+        struct json *request = NULL;
         int64_t id = 0;
         int r;
         bool written;
@@ -532,7 +527,7 @@ static bool answer(struct driver *d, struct lessor_slice line)
         buf_init(&out);
         json_writer_init(&d->w, &result);
         r = json_read(line, d->arena, &request);
-        if (r == 0 && !json_int(json_object_get(request, "id"), &id))
+        if (r == 0 && !json_int(json_member_named(request, "id"), &id))
                 r = LESSOR_E_INVALID;
         if (r == 0)
                 r = run_op(d, request);

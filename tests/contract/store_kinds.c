@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "store_kinds.h"
 
-#include <jansson.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json_read.h"
 #include "base/macro.h"
 #include "routing/memory.h"
 #include "routing/sqlite.h"
@@ -34,7 +34,7 @@ static int make_sqlite(struct clock *clock, const struct lessor_routing_listener
 /* The columns of a stub, as the text has them: what it lacks is NULL, as another version would have left it.
  */
 static int write_stub_row(sqlite3 *db, struct lessor_slice site_id, struct lessor_slice job_id,
-                          const json_t *stub)
+                          const struct json *stub)
 {
         static const char *const fields[] = {"kind",    "owner",     "site",      "audience",
                                              "purpose", "sizeClass", "streaming", "deadlineAt"};
@@ -49,15 +49,17 @@ static int write_stub_row(sqlite3 *db, struct lessor_slice site_id, struct lesso
         if (code != SQLITE_OK)
                 return LESSOR_E_IO;
         for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
-                const json_t *value = json_object_get(stub, fields[i]);
+                const struct json *value = json_member_named(stub, fields[i]);
                 int at = (int)i + 1;
+                int64_t number;
 
-                if (json_is_string(value))
-                        (void)sqlite3_bind_text(stmt, at, json_string_value(value), -1, SQLITE_TRANSIENT);
-                else if (json_is_number(value))
-                        (void)sqlite3_bind_int64(stmt, at, (sqlite3_int64)json_number_value(value));
-                else if (json_is_boolean(value))
-                        (void)sqlite3_bind_int(stmt, at, json_is_true(value));
+                if (json_is(value, JSON_STRING))
+                        (void)sqlite3_bind_text64(stmt, at, json_text(value).p, json_text(value).n,
+                                                  SQLITE_TRANSIENT, SQLITE_UTF8);
+                else if (json_int(value, &number))
+                        (void)sqlite3_bind_int64(stmt, at, number);
+                else if (json_is_bool(value))
+                        (void)sqlite3_bind_int(stmt, at, json_is(value, JSON_TRUE));
         }
         (void)sqlite3_bind_text(stmt, 9, site_id.p, (int)site_id.n, SQLITE_TRANSIENT);
         (void)sqlite3_bind_text(stmt, 10, job_id.p, (int)job_id.n, SQLITE_TRANSIENT);
@@ -72,7 +74,8 @@ static int write_raw_stub_sqlite(struct lessor_routing_store **store, struct clo
                                  struct lessor_slice job_id, struct lessor_slice raw)
 {
         struct lessor_routing_listener listener = (*store)->listener;
-        json_t *stub = json_loadb(raw.p, raw.n, 0, NULL);
+        struct lessor_arena *arena = lessor_arena_new();
+        struct json *stub = NULL;
         sqlite3 *db = NULL;
         struct buf path;
         int r;
@@ -81,12 +84,15 @@ static int write_raw_stub_sqlite(struct lessor_routing_store **store, struct clo
         buf_init(&path);
         (void)buf_printf(&path, "%s/%s", directory, SQLITE_STORE_FILE);
         r = buf_failed(&path);
+        /* Whatever it is: what is no object has none of the fields, and the row gets none. */
+        if (r == 0 && (arena == NULL || json_read(raw, arena, &stub) == LESSOR_E_NOMEM))
+                r = LESSOR_E_NOMEM;
         if (r == 0)
                 r = sqlite3_open(path.p, &db) == SQLITE_OK ? write_stub_row(db, site_id, job_id, stub)
                                                            : LESSOR_E_IO;
         (void)sqlite3_close(db);
         buf_done(&path);
-        json_decref(stub);
+        lessor_arena_free(arena);
         return r < 0 ? r : make_sqlite(clock, &listener, directory, store);
 }
 

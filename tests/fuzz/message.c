@@ -16,7 +16,7 @@ static void *read_text(const struct message_table *table, struct lessor_slice te
 {
         void *message = lessor_arena_alloc(arena, table->size);
         const char *problem = NULL;
-        json_t *value;
+        struct json *value;
         int e;
 
         FUZZ_CHECK(message != NULL);

@@ -10,7 +10,7 @@ static int read_fixture(struct lessor_slice text, struct lessor_arena *arena,
                         struct relay_fixture *ret_fixture)
 {
         const char *problem = NULL;
-        json_t *value;
+        struct json *value;
         int e = json_read_file_text(text, arena, &value, &problem);
 
         if (e == 0)

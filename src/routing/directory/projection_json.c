@@ -7,7 +7,7 @@
 static int read_document(struct lessor_slice text, const struct message_table *table,
                          struct lessor_arena *arena, void *ret_document, const char **ret_problem)
 {
-        json_t *value;
+        struct json *value;
         int r = json_read_file_text(text, arena, &value, ret_problem);
 
         return r < 0 ? r : message_read(table, value, arena, ret_document, ret_problem);

@@ -235,8 +235,8 @@ static int ask_line(struct signer_socket *s, struct lessor_slice question, struc
 
 static int read_answer(struct lessor_slice line, struct lessor_arena *arena, struct signer_answer *ret_answer)
 {
-        json_t *value;
-        int r = json_read(line, arena, &value);
+        struct json *value;
+        int r = json_read_copy(line, arena, &value);
 
         if (r == 0)
                 r = message_read(&signer_answer_table, value, arena, ret_answer, NULL);

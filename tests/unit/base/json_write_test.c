@@ -1,50 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 #include "check.h"
 
-#include <stdlib.h>
-
 #include "base/encode.h"
-#include "base/file.h"
-#include "base/json_read.h"
 #include "base/json_write.h"
+#include "json_values.h"
 #include "lessor/error.h"
-
-static json_t *load_vectors(struct lessor_arena *arena)
-{
-        const char *dir = getenv("LESSOR_TEST_DATA");
-        struct buf path, text;
-        json_t *value = NULL;
-
-        if (dir == NULL)
-                fail_msg("LESSOR_TEST_DATA is not set: run this through `meson test`");
-        buf_init(&path);
-        buf_init(&text);
-        buf_printf(&path, "%s/relay.json", dir);
-        assert_int_equal(file_read(path.p, SIZE_MAX, &text), 0);
-        assert_int_equal(json_read(buf_view(&text), arena, &value), 0);
-        buf_done(&text);
-        buf_done(&path);
-        return value;
-}
 
 /* relay-protocol 2, JSON text. Lone surrogates are an [edge] that we refuse to read. */
 static void strings_are_written_as_the_reference_writes_them(void **state)
 {
         struct lessor_arena *arena = lessor_arena_new();
-        json_t *list = json_object_get(load_vectors(arena), "jsonStrings"), *row;
+        struct json *list = json_member_named(json_load("relay.json", arena), "jsonStrings");
         struct buf out;
-        size_t i;
 
         (void)state;
-        assert_true(json_array_size(list) > 10);
+        assert_true(json_count(list) > 10);
         buf_init(&out);
-        json_array_foreach (list, i, row) {
-                struct lessor_slice text = json_text(json_object_get(row, "text"));
-                struct lessor_slice hex = json_text(json_object_get(row, "utf8Hex"));
+        json_each (row, list) {
+                struct lessor_slice text = json_text(json_member_named(row, "text"));
+                struct lessor_slice hex = json_text(json_member_named(row, "utf8Hex"));
                 char *want = lessor_arena_alloc(arena, hex.n / 2);
-                json_t *value;
+                struct json *value;
 
-                if (json_is_true(json_object_get(row, "edge"))) {
+                if (json_is(json_member_named(row, "edge"), JSON_TRUE)) {
                         assert_int_equal(json_read(text, arena, &value), LESSOR_E_MALFORMED);
                         continue;
                 }
@@ -70,7 +48,7 @@ static void every_byte_is_found_at_every_place(void **state)
                         bool special = c < 0x20 || c == '"' || c == '\\';
                         struct lessor_arena *arena = lessor_arena_new();
                         char text[20];
-                        json_t *back;
+                        struct json *back;
 
                         memset(text, 'a' + (int)(at % 3), sizeof(text));
                         text[at] = (char)c;

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/json_read.h"
 #include "base/log.h"
 #include "base/utf8.h"
+#include "json_values.h"
 
 /* What `write` puts on stderr, NUL-terminated. */
 static void capture(void (*write)(void), char *ret_text, size_t cap)
@@ -39,12 +39,12 @@ static void a_line_is_one_json_object(void **state)
         struct lessor_arena *arena = lessor_arena_new();
         char text[1024];
         const char *line = text;
-        json_t *value;
+        struct json *value;
 
         (void)state;
         capture(write_fields, text, sizeof(text));
         assert_int_equal(json_read(lessor_slice_of(line), arena, &value), 0);
-        assert_int_equal(strlen(json_string_value(json_object_get(value, "at"))), 24);
+        assert_int_equal(json_text(json_member_named(value, "at")).n, 24);
         line = strchr(text, ',');
         assert_string_equal(line,
                             ",\"level\":\"info\",\"event\":\"claim\",\"runner\":\"r\\\"1\\n\",\"jobs\":-3,"

@@ -61,6 +61,16 @@ static void only_rfc_3629_is_valid(void **state)
                 check_int(cases[i].text.p, utf8_valid(cases[i].text), cases[i].valid);
 }
 
+static void the_valid_beginning_is_measured(void **state)
+{
+        (void)state;
+        assert_int_equal(utf8_valid_prefix(LESSOR_SLICE("")), 0);
+        assert_int_equal(utf8_valid_prefix(LESSOR_SLICE("all of it is valid")), 18);
+        assert_int_equal(utf8_valid_prefix(LESSOR_SLICE("\xff")), 0);
+        assert_int_equal(utf8_valid_prefix(LESSOR_SLICE("more than a word\xc3\xa9\xed\xa0\x80 a")), 18);
+        assert_int_equal(utf8_valid_prefix(LESSOR_SLICE("cut\xe2\x82")), 3);
+}
+
 static void points_and_units_are_counted(void **state)
 {
         static const struct {
@@ -118,6 +128,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(only_rfc_3629_is_valid),
+                cmocka_unit_test(the_valid_beginning_is_measured),
                 cmocka_unit_test(points_and_units_are_counted),
                 cmocka_unit_test(texts_sort_by_code_unit),
         };

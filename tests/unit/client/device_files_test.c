@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/json_read.h"
 #include "base/macro.h"
 #include "check.h"
 #include "client/device_state.h"
 #include "client/grant_log.h"
 #include "client/ingress_log.h"
+#include "json_values.h"
 
 #define NOW 1767225600000
 
@@ -153,7 +153,7 @@ static void every_prompt_is_one_line_of_json(void **state)
         };
         struct ingress_log *log = NULL;
         struct buf text;
-        json_t *value;
+        struct json *value;
         mode_t mode;
 
         buf_init(&text);
@@ -169,10 +169,10 @@ static void every_prompt_is_one_line_of_json(void **state)
         assert_int_equal(text.n % 2, 0);
         assert_memory_equal(text.p, text.p + text.n / 2, text.n / 2);
         assert_ptr_equal(memchr(text.p, '\n', text.n), text.p + text.n / 2 - 1);
-        assert_int_equal(json_read((struct lessor_slice){text.p, text.n / 2}, arena, &value), 0);
-        assert_string_equal(json_string_value(json_object_get(value, "at")), "2026-01-01T00:00:00.007Z");
-        assert_string_equal(json_string_value(json_object_get(value, "jobId")), "job_\n1");
-        assert_string_equal(json_string_value(json_object_get(json_object_get(value, "payload"), "prompt")),
+        assert_int_equal(json_read_copy((struct lessor_slice){text.p, text.n / 2}, arena, &value), 0);
+        assert_string_equal(json_cstr(json_member_named(value, "at")), "2026-01-01T00:00:00.007Z");
+        assert_string_equal(json_cstr(json_member_named(value, "jobId")), "job_\n1");
+        assert_string_equal(json_cstr(json_member_named(json_member_named(value, "payload"), "prompt")),
                             "a\nb");
         buf_done(&text);
         lessor_arena_free(arena);

@@ -17,7 +17,7 @@ static enum lessor_direction direction_of(struct lessor_slice text)
                                                                  : LESSOR_DIRECTION_RESULT;
 }
 
-static struct lessor_sealed_envelope envelope_of(const json_t *value)
+static struct lessor_sealed_envelope envelope_of(const struct json *value)
 {
         return (struct lessor_sealed_envelope){
                 .ciphertext = vector_text(value, "ciphertext"),
@@ -28,9 +28,9 @@ static struct lessor_sealed_envelope envelope_of(const json_t *value)
         };
 }
 
-static struct envelope_expected expected_of(const json_t *vector)
+static struct envelope_expected expected_of(const struct json *vector)
 {
-        const json_t *value = json_object_get(vector, "expected");
+        const struct json *value = json_member_named(vector, "expected");
 
         return (struct envelope_expected){
                 .job_id = vector_text(value, "jobId"),
@@ -41,9 +41,10 @@ static struct envelope_expected expected_of(const json_t *vector)
         };
 }
 
-static int open_vector(const json_t *vector, struct lessor_arena *arena, struct lessor_slice *ret_plaintext)
+static int open_vector(const struct json *vector, struct lessor_arena *arena,
+                       struct lessor_slice *ret_plaintext)
 {
-        struct lessor_sealed_envelope envelope = envelope_of(json_object_get(vector, "envelope"));
+        struct lessor_sealed_envelope envelope = envelope_of(json_member_named(vector, "envelope"));
         struct envelope_expected expected = expected_of(vector);
 
         return envelope_open(vector_keys(vector_text(vector, "recipient").p), &expected, &envelope, arena,
@@ -53,63 +54,54 @@ static int open_vector(const json_t *vector, struct lessor_arena *arena, struct 
 static void envelopes_of_the_reference_open(void **state)
 {
         struct lessor_arena *arena = lessor_arena_new();
-        json_t *vector;
-        size_t i;
 
         (void)state;
         assert_non_null(arena);
-        json_array_foreach (vectors_part("envelopes/open"), i, vector) {
+        json_each (vector, vectors_list("envelopes/open")) {
                 struct lessor_slice plaintext;
 
                 check_code(vector_note(vector), open_vector(vector, arena, &plaintext), 0);
                 check_text(vector_note(vector), plaintext, vector_long_text(vector, "plaintext"));
         }
-        assert_true(i > 0);
         lessor_arena_free(arena);
 }
 
 static void refused_envelopes_say_why(void **state)
 {
         struct lessor_arena *arena = lessor_arena_new();
-        json_t *vector;
-        size_t i;
 
         (void)state;
         assert_non_null(arena);
-        json_array_foreach (vectors_part("envelopes/refused"), i, vector) {
-                const json_t *reason = json_object_get(json_object_get(vector, "result"), "reason");
+        json_each (vector, vectors_list("envelopes/refused")) {
+                const struct json *reason = json_member_named(json_member_named(vector, "result"), "reason");
                 struct lessor_slice plaintext = {NULL, 0};
                 /* where the reference throws, what it was given is malformed */
-                int want = strcmp(json_string_value(reason), "throws") == 0 ? LESSOR_E_MALFORMED
-                                                                            : vector_verdict(reason);
+                int want = strcmp(json_cstr(reason), "throws") == 0 ? LESSOR_E_MALFORMED
+                                                                    : vector_verdict(reason);
 
                 check_code(vector_note(vector), open_vector(vector, arena, &plaintext), want);
                 assert_null(plaintext.p);
         }
-        assert_true(i > 0);
         lessor_arena_free(arena);
 }
 
 static void odd_envelopes_open_all_the_same(void **state)
 {
         struct lessor_arena *arena = lessor_arena_new();
-        json_t *vector;
-        size_t i;
 
         (void)state;
         assert_non_null(arena);
-        json_array_foreach (vectors_part("envelopes/tolerated"), i, vector) {
-                const json_t *result = json_object_get(vector, "result");
+        json_each (vector, vectors_list("envelopes/tolerated")) {
+                const struct json *result = json_member_named(vector, "result");
                 struct lessor_slice plaintext;
 
                 check_code(vector_note(vector), open_vector(vector, arena, &plaintext), 0);
                 check_text(vector_note(vector), plaintext, vector_text(result, "plaintext"));
         }
-        assert_true(i > 0);
         lessor_arena_free(arena);
 }
 
-static void check_inner_text(const json_t *vector, struct lessor_slice body)
+static void check_inner_text(const struct json *vector, struct lessor_slice body)
 {
         const struct signing_key *sender = vector_signing(vector_text(vector, "sender").p);
         struct buf inner, want;
@@ -128,9 +120,9 @@ static void check_inner_text(const json_t *vector, struct lessor_slice body)
 }
 
 /* Sealing has a random key in it, so its steps are compared, and the whole by its size and by opening it. */
-static void check_sealing(const json_t *vector, struct lessor_arena *arena)
+static void check_sealing(const struct json *vector, struct lessor_arena *arena)
 {
-        struct lessor_sealed_envelope theirs = envelope_of(json_object_get(vector, "envelope")), ours;
+        struct lessor_sealed_envelope theirs = envelope_of(json_member_named(vector, "envelope")), ours;
         const struct signing_key *sender = vector_signing(vector_text(vector, "sender").p);
         const struct stored_keys *recipient = vector_keys(vector_text(vector, "recipient").p);
         struct envelope_expected expected = expected_of(vector);
@@ -143,7 +135,7 @@ static void check_sealing(const json_t *vector, struct lessor_arena *arena)
         assert_int_equal(envelope_signed_body(&terms, expected.sender_key_id, expected.recipient_key_id,
                                               plaintext, &body),
                          0);
-        if (json_object_get(vector, "signedBody") != NULL)
+        if (json_member_named(vector, "signedBody") != NULL)
                 check_text(vector_note(vector), buf_view(&body), vector_text(vector, "signedBody"));
         crypto_hash_sha256(hash, (const unsigned char *)body.p, body.n);
         assert_true(hex_read(vector_text(vector, "signedBodySha256"), want, sizeof(want)));
@@ -166,14 +158,11 @@ static void check_sealing(const json_t *vector, struct lessor_arena *arena)
 static void sealing_does_what_the_reference_does(void **state)
 {
         struct lessor_arena *arena = lessor_arena_new();
-        json_t *vector;
-        size_t i;
 
         (void)state;
         assert_non_null(arena);
-        json_array_foreach (vectors_part("envelopes/open"), i, vector)
+        json_each (vector, vectors_list("envelopes/open"))
                 check_sealing(vector, arena);
-        assert_true(i > 0);
         lessor_arena_free(arena);
 }
 
@@ -182,18 +171,16 @@ static void nothing_is_sealed_to_an_identity_that_is_not_consistent(void **state
         struct lessor_arena *arena = lessor_arena_new();
         struct envelope_terms terms = {LESSOR_SLICE("j1"), LESSOR_DIRECTION_PAYLOAD, 1};
         struct lessor_sealed_envelope envelope;
-        json_t *vector;
-        size_t i;
 
         (void)state;
         assert_non_null(arena);
-        json_array_foreach (vectors_part("publicIdentities"), i, vector) {
-                struct lessor_public_identity recipient = vector_identity(json_object_get(vector, "value"));
+        json_each (vector, vectors_list("publicIdentities")) {
+                struct lessor_public_identity recipient = vector_identity(json_member_named(vector, "value"));
 
                 check_code(vector_note(vector),
                            envelope_seal(vector_signing("siteA"), &recipient, &terms, LESSOR_SLICE("x"),
                                          arena, &envelope),
-                           json_is_true(json_object_get(vector, "valid")) ? 0 : LESSOR_E_INVALID);
+                           json_is(json_member_named(vector, "valid"), JSON_TRUE) ? 0 : LESSOR_E_INVALID);
         }
         lessor_arena_free(arena);
 }

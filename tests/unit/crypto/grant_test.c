@@ -4,7 +4,7 @@
 #include "crypto/grant.h"
 #include "lessor/error.h"
 
-static struct lessor_grant grant_of(const json_t *value)
+static struct lessor_grant grant_of(const struct json *value)
 {
         return (struct lessor_grant){
                 .grant_id = vector_text(value, "grantId"),
@@ -22,13 +22,11 @@ static struct lessor_grant grant_of(const json_t *value)
 
 static void grants_are_judged_as_the_vectors_say(void **state)
 {
-        json_t *vector;
-        size_t i;
 
         (void)state;
-        json_array_foreach (vectors_part("grants"), i, vector) {
-                const json_t *given = json_object_get(vector, "check");
-                struct lessor_grant grant = grant_of(json_object_get(vector, "grant"));
+        json_each (vector, vectors_list("grants")) {
+                const struct json *given = json_member_named(vector, "check");
+                struct lessor_grant grant = grant_of(json_member_named(vector, "grant"));
                 struct grant_check check = {
                         .owner = vector_text(given, "owner"),
                         .job_id = vector_text(given, "jobId"),
@@ -37,19 +35,16 @@ static void grants_are_judged_as_the_vectors_say(void **state)
                 };
 
                 check_code(vector_note(vector), grant_verify(&grant, &check),
-                           vector_verdict(json_object_get(vector, "verdict")));
+                           vector_verdict(json_member_named(vector, "verdict")));
         }
-        assert_true(i > 0);
 }
 
 static void statements_and_signatures_are_those_of_the_reference(void **state)
 {
-        json_t *vector;
-        size_t i;
 
         (void)state;
-        json_array_foreach (vectors_part("grants"), i, vector) {
-                struct lessor_grant grant = grant_of(json_object_get(vector, "grant"));
+        json_each (vector, vectors_list("grants")) {
+                struct lessor_grant grant = grant_of(json_member_named(vector, "grant"));
                 struct lessor_slice signature = grant.signature;
                 struct buf statement;
 
@@ -59,7 +54,7 @@ static void statements_and_signatures_are_those_of_the_reference(void **state)
                 buf_done(&statement);
 
                 assert_int_equal(grant_sign(&grant, vector_signing("control"), vectors_arena()), 0);
-                if (json_is_null(json_object_get(vector, "verdict")))
+                if (json_is(json_member_named(vector, "verdict"), JSON_NULL))
                         check_text(vector_note(vector), grant.signature, signature);
         }
 }
@@ -67,7 +62,7 @@ static void statements_and_signatures_are_those_of_the_reference(void **state)
 static void a_changed_field_breaks_the_signature(void **state)
 {
         struct lessor_grant signed_one =
-                grant_of(json_object_get(json_array_get(vectors_part("grants"), 0), "grant"));
+                grant_of(json_member_named(json_item(vectors_part("grants"), 0), "grant"));
         struct lessor_slice other = LESSOR_SLICE("other");
 
         (void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "vectors.h"
 
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -14,14 +15,21 @@
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *p, size_t n);
+void __real_free(void *p);
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *p, size_t n);
+void __wrap_free(void *p);
 
 /* The allocation that fails, counted down; -1 for none. Everything after it succeeds again. */
 static long countdown = -1;
 static bool has_failed;
 static long n_allocations;
+
+/* What nobody may find in memory that was given back, while `watching`. */
+static struct lessor_slice secrets[3];
+static bool watching;
+static size_t n_found;
 
 static bool fails(void)
 {
@@ -45,6 +53,13 @@ void *__wrap_calloc(size_t count, size_t size)
 void *__wrap_realloc(void *p, size_t n)
 {
         return fails() ? NULL : __real_realloc(p, n);
+}
+
+void __wrap_free(void *p)
+{
+        for (size_t i = 0; watching && p != NULL && i < sizeof(secrets) / sizeof(secrets[0]); i++)
+                n_found += memmem(p, malloc_usable_size(p), secrets[i].p, secrets[i].n) != NULL;
+        __real_free(p);
 }
 
 /*
@@ -72,6 +87,8 @@ static void fail_each(int (*work)(struct lessor_arena *arena))
                         fail_msg("allocation %ld failed, and the answer was %d", step, r);
         }
 }
+
+#define PLAINTEXT "a text that is for one device only"
 
 static struct lessor_slice keys_text;
 static const struct stored_keys *alice, *site;
@@ -119,7 +136,7 @@ static int seal(struct lessor_arena *arena)
         struct lessor_sealed_envelope envelope;
 
         return envelope_seal(stored_keys_signing(site), signing_key_identity(stored_keys_signing(alice)),
-                             &terms, LESSOR_SLICE("a text"), arena, &envelope);
+                             &terms, LESSOR_SLICE(PLAINTEXT), arena, &envelope);
 }
 
 static int open_sealed(struct lessor_arena *arena)
@@ -160,7 +177,7 @@ static void every_failing_allocation_is_an_error_and_no_leak(void **state)
         site = vector_keys("siteA");
         assert_int_equal(envelope_seal(stored_keys_signing(site),
                                        signing_key_identity(stored_keys_signing(alice)), &terms,
-                                       LESSOR_SLICE("a text"), vectors_arena(), &sealed),
+                                       LESSOR_SLICE(PLAINTEXT), vectors_arena(), &sealed),
                          0);
         fail_each(read_signing_key);
         fail_each(read_stored_keys);
@@ -169,6 +186,31 @@ static void every_failing_allocation_is_an_error_and_no_leak(void **state)
         fail_each(open_sealed);
         fail_each(sign_and_check_grant);
         fail_each(walk);
+}
+
+/* Whatever fails, and also when nothing does. */
+static void no_memory_is_given_back_with_a_secret_in_it(void **state)
+{
+        const struct json *keys = vectors_part("keys/devAlice/stored");
+        struct lessor_arena *unwiped;
+        struct lessor_slice copy;
+
+        (void)state;
+        secrets[0] = LESSOR_SLICE(PLAINTEXT);
+        secrets[1] = vector_text(keys, "identityPrivate");
+        secrets[2] = vector_text(keys, "encryptionPrivate");
+        n_found = 0;
+        watching = true;
+        fail_each(read_signing_key);
+        fail_each(read_stored_keys);
+        fail_each(open_sealed);
+        assert_int_equal(n_found, 0);
+        /* and the watch is not asleep */
+        unwiped = lessor_arena_new();
+        assert_int_equal(lessor_arena_copy(unwiped, secrets[0], &copy), 0);
+        lessor_arena_free(unwiped);
+        watching = false;
+        assert_int_equal(n_found, 1);
 }
 
 /* The hot path of every request. */
@@ -195,6 +237,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(every_failing_allocation_is_an_error_and_no_leak),
+                cmocka_unit_test(no_memory_is_given_back_with_a_secret_in_it),
                 cmocka_unit_test(verifying_a_request_allocates_nothing),
         };
 

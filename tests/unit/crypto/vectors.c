@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/json_read.h"
 #include "lessor/error.h"
 
 struct lessor_arena *vectors_arena(void)
@@ -17,75 +16,69 @@ struct lessor_arena *vectors_arena(void)
         return arena;
 }
 
-static json_t *document(void)
+struct json *vectors_part(const char *path)
 {
-        static json_t *value;
-        const char *dir = getenv("LESSOR_TEST_DATA");
-        struct buf path;
+        static struct json *document;
+        struct json *value;
 
-        if (value != NULL)
-                return value;
-        if (dir == NULL)
-                fail_msg("LESSOR_TEST_DATA is not set");
-        buf_init(&path);
-        assert_int_equal(buf_printf(&path, "%s/relay.json", dir), 0);
-        value = json_load_file(path.p, JSON_ALLOW_NUL, NULL);
-        if (value == NULL)
-                fail_msg("cannot read %s", path.p);
-        buf_done(&path);
-        return value;
-}
-
-json_t *vectors_part(const char *path)
-{
-        json_t *value = document();
-
+        if (document == NULL)
+                document = json_load("relay.json", vectors_arena());
+        value = document;
         while (value != NULL && *path != '\0') {
                 size_t n = strcspn(path, "/");
 
-                value = json_object_getn(value, path, n);
+                value = json_member(value, (struct lessor_slice){path, n});
                 path += n + (path[n] == '/');
         }
         assert_non_null(value);
         return value;
 }
 
-struct lessor_slice vector_text(const json_t *vector, const char *key)
+struct json *vectors_list(const char *path)
 {
-        const json_t *value = json_object_get(vector, key);
+        struct json *list = vectors_part(path);
 
-        if (!json_is_string(value))
+        if (!json_is(list, JSON_ARRAY) || json_count(list) == 0)
+                fail_msg("%s is no list, or an empty one", path);
+        return list;
+}
+
+struct lessor_slice vector_text(const struct json *vector, const char *key)
+{
+        const struct json *value = json_member_named(vector, key);
+
+        if (!json_is(value, JSON_STRING))
                 fail_msg("%s: %s is no text", vector_note(vector), key);
         return json_text(value);
 }
 
-int64_t vector_int(const json_t *vector, const char *key)
+int64_t vector_int(const struct json *vector, const char *key)
 {
-        const json_t *value = json_object_get(vector, key);
+        int64_t number;
 
-        if (!json_is_integer(value))
-                fail_msg("%s: %s is no number", vector_note(vector), key);
-        return json_integer_value(value);
+        if (!json_int(json_member_named(vector, key), &number))
+                fail_msg("%s: %s is no int", vector_note(vector), key);
+        return number;
 }
 
-const char *vector_note(const json_t *vector)
+const char *vector_note(const struct json *vector)
 {
-        const char *note = json_string_value(json_object_get(vector, "note"));
+        const char *note = json_cstr(json_member_named(vector, "note"));
 
         return note == NULL ? "(no note)" : note;
 }
 
-struct lessor_slice vector_long_text(const json_t *vector, const char *key)
+struct lessor_slice vector_long_text(const struct json *vector, const char *key)
 {
-        const json_t *repeat = json_object_get(json_object_get(vector, key), "$repeat");
+        const struct json *repeat = json_member_named(json_member_named(vector, key), "$repeat");
         struct lessor_slice piece, whole;
-        json_int_t n;
+        int64_t n;
         char *at;
 
         if (repeat == NULL)
                 return vector_text(vector, key);
-        piece = json_text(json_array_get(repeat, 0));
-        n = json_integer_value(json_array_get(repeat, 1));
+        piece = json_text(json_item(repeat, 0));
+        n = json_number(json_item(repeat, 1));
         whole.n = piece.n * (size_t)n;
         whole.p = at = lessor_arena_alloc(vectors_arena(), whole.n);
         assert_non_null(at);
@@ -94,7 +87,7 @@ struct lessor_slice vector_long_text(const json_t *vector, const char *key)
         return whole;
 }
 
-struct lessor_public_identity vector_identity(const json_t *value)
+struct lessor_public_identity vector_identity(const struct json *value)
 {
         return (struct lessor_public_identity){
                 .identity = vector_text(value, "identity"),
@@ -105,14 +98,11 @@ struct lessor_public_identity vector_identity(const json_t *value)
 
 struct lessor_slice vector_keys_text(const char *name)
 {
-        char *text = json_dumps(json_object_get(json_object_get(vectors_part("keys"), name), "stored"),
-                                JSON_COMPACT);
-        struct lessor_slice copy;
+        const struct json *keys = json_member_named(vectors_part("keys"), name);
+        struct lessor_slice text = json_spelled(json_member_named(keys, "stored"), vectors_arena());
 
-        assert_non_null(text);
-        assert_int_equal(lessor_arena_copy(vectors_arena(), lessor_slice_of(text), &copy), 0);
-        free(text);
-        return copy;
+        assert_non_null(text.p);
+        return text;
 }
 
 static void free_keys(void *object)
@@ -153,15 +143,15 @@ const struct identity_key *vector_public(const char *name)
         return signing_key_public(vector_signing(name));
 }
 
-int vector_verdict(const json_t *verdict)
+int vector_verdict(const struct json *verdict)
 {
-        if (json_is_null(verdict))
+        if (json_is(verdict, JSON_NULL))
                 return 0;
         for (int code = -1; strcmp(lessor_error_text(code), lessor_error_text(-9999)) != 0; code--) {
-                if (strcmp(lessor_error_name(code), json_string_value(verdict)) == 0)
+                if (strcmp(lessor_error_name(code), json_cstr(verdict)) == 0)
                         return code;
         }
-        fail_msg("no error is named %s", json_string_value(verdict));
+        fail_msg("no error is named %s", json_cstr(verdict));
         return 0;
 }
 

@@ -9,11 +9,11 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <jansson.h>
 
 #include "base/buf.h"
 #include "crypto/identity_key.h"
 #include "crypto/stored_keys.h"
+#include "json_values.h"
 #include "lessor/arena.h"
 #include "lessor/relay_types.h"
 
@@ -26,18 +26,21 @@
 struct lessor_arena *vectors_arena(void);
 
 /* A part of the document by its keys: vectors_part("envelopes/open"). */
-json_t *vectors_part(const char *path);
+struct json *vectors_part(const char *path);
+
+/* The same for a list, which has to have items. */
+struct json *vectors_list(const char *path);
 
 /* Members of a vector. */
-struct lessor_slice vector_text(const json_t *vector, const char *key);
-int64_t vector_int(const json_t *vector, const char *key);
-const char *vector_note(const json_t *vector);
+struct lessor_slice vector_text(const struct json *vector, const char *key);
+int64_t vector_int(const struct json *vector, const char *key);
+const char *vector_note(const struct json *vector);
 
 /* A text, or {"$repeat": [text, n]}. */
-struct lessor_slice vector_long_text(const json_t *vector, const char *key);
+struct lessor_slice vector_long_text(const struct json *vector, const char *key);
 
 /* {identity, encryption, encryptionSig}. */
-struct lessor_public_identity vector_identity(const json_t *value);
+struct lessor_public_identity vector_identity(const struct json *value);
 
 /* The keys of that name. */
 const struct stored_keys *vector_keys(const char *name);
@@ -46,7 +49,7 @@ const struct signing_key *vector_signing(const char *name);
 const struct identity_key *vector_public(const char *name);
 
 /* The negative code whose name it is; 0 for JSON null. */
-int vector_verdict(const json_t *verdict);
+int vector_verdict(const struct json *verdict);
 
 /* Fails with both shown; `note` says which row of a table it was. */
 void check_code(const char *note, int got, int want);

@@ -70,7 +70,7 @@ static int make_policy(void)
 static void read_document(struct world *w, const struct message_table *table, struct buf *text,
                           void *ret_document)
 {
-        json_t *value;
+        struct json *value;
 
         assert_int_equal(buf_failed(text), 0);
         assert_int_equal(json_read_file_text(json_of(w->arena, text->p), w->arena, &value, NULL), 0);

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/json_read.h"
 #include "base/limits.h"
 #include "base/macro.h"
+#include "json_values.h"
 #include "routing/directory/projection.h"
 
 /*
@@ -337,26 +337,15 @@ static void a_bad_fixture_is_refused_entirely_and_says_where(void **state)
 static void every_recorded_fixture_is_taken(void **state)
 {
         struct with_projection *t = *state;
-        const char *data = getenv("LESSOR_TEST_DATA");
-        struct buf path;
-        struct buf text;
-        json_t *document;
-        json_t *fixture;
-        const char *name;
+        const struct json *document = json_load("relay-http.json", t->w->arena);
         size_t n = 0;
 
-        assert_non_null(data);
-        buf_init(&path);
-        buf_init(&text);
-        assert_int_equal(buf_printf(&path, "%s/relay-http.json", data), 0);
-        assert_int_equal(file_read(path.p, LIMIT_FILE_BYTES, &text), 0);
-        assert_int_equal(json_read(buf_view(&text), t->w->arena, &document), 0);
-        json_object_foreach (json_object_get(document, "fixtures"), name, fixture) {
-                char *json = json_dumps(fixture, JSON_COMPACT);
+        json_each (fixture, json_member_named(document, "fixtures")) {
+                const char *name = fixture->key.p;
                 struct projection *p;
                 const char *problem;
 
-                if (projection_from_json(S(json), t->w->arena, &p, &problem) < 0)
+                if (projection_from_json(json_spelled(fixture, t->w->arena), t->w->arena, &p, &problem) < 0)
                         fail_msg("%s: %s", name, problem);
                 if (strcmp(name, "basic") == 0) {
                         assert_int_equal(projection_sites_for(p, S("alice")).n, 2);
@@ -366,12 +355,9 @@ static void every_recorded_fixture_is_taken(void **state)
                                     "site_a");
                 }
                 projection_unref(p);
-                free(json);
                 n++;
         }
         assert_true(n >= 10);
-        buf_done(&path);
-        buf_done(&text);
 }
 
 int main(void)

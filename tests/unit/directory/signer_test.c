@@ -10,9 +10,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/json_read.h"
 #include "base/macro.h"
 #include "crypto/grant.h"
+#include "json_values.h"
 #include "routing/directory/grant_author.h"
 #include "routing/directory/signer.h"
 
@@ -50,14 +50,14 @@ static void answer_good(struct test_signer *s, int fd, struct lessor_slice line,
 {
         struct lessor_arena *arena = lessor_arena_new();
         struct buf out;
-        json_t *question;
-        const json_t *statement;
+        struct json *question;
+        const struct json *statement;
 
         buf_init(&out);
-        assert_int_equal(json_read(line, arena, &question), 0);
-        statement = json_object_get(question, "statement");
+        assert_int_equal(json_read_copy(line, arena, &question), 0);
+        statement = json_member_named(question, "statement");
         if (statement == NULL) {
-                assert_string_equal(json_string_value(json_object_get(question, "op")), "public");
+                assert_string_equal(json_cstr(json_member_named(question, "op")), "public");
                 (void)buf_printf(&out, "{\"public\":\"%s\"}\n", identity_of(s->keys)->identity.p);
         } else {
                 (void)buf_text(&out, "{\"signature\":\"");

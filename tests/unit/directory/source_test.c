@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "world.h"
 
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -24,7 +24,7 @@ static int teardown(void **state)
         return 0;
 }
 
-static json_t *parse(const char *text)
+static struct json *parse(const char *text)
 {
         return vectors_parse(arena, lessor_slice_of(text));
 }
@@ -88,7 +88,7 @@ static void problems_name_the_member_at_fault(void **state)
 
         (void)state;
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-                const json_t *value = parse(cases[i].text);
+                const struct json *value = parse(cases[i].text);
                 char *message = lessor_arena_alloc(arena, cases[i].table->size);
                 const char *problem = NULL;
 
@@ -254,7 +254,7 @@ static void lists_are_read_and_written_alone(void **state)
 static void keys_may_hold_anything(void **state)
 {
         struct lessor_lease_ref ref;
-        json_t *value = parse("{\"jobId\":\"a\\u0000b\",\"leaseId\":\"\\u0000\"}");
+        struct json *value = parse("{\"jobId\":\"a\\u0000b\",\"leaseId\":\"\\u0000\"}");
 
         (void)state;
         assert_int_equal(message_read(&lease_ref_table, value, arena, &ref, NULL), 0);

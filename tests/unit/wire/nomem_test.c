@@ -79,7 +79,7 @@ static int copy_fixture(struct lessor_arena *arena)
                 "{\"consents\":[{\"owner\":\"a\",\"siteId\":\"b\"}],\"rosters\":[{\"id\":\"r\","
                 "\"owner\":\"o\",\"members\":[\"m\",\"n\"]}]}";
         struct relay_fixture fixture;
-        json_t *value;
+        struct json *value;
         struct buf out;
         int e = json_read(lessor_slice_of(text), arena, &value);
 
@@ -100,7 +100,7 @@ static int read_wrong_fixture(struct lessor_arena *arena)
 {
         struct relay_fixture fixture;
         const char *problem = NULL;
-        json_t *value;
+        struct json *value;
         int e = json_read(LESSOR_SLICE("{\"consents\":[{\"owner\":\"a\",\"siteId\":\"\"}]}"), arena, &value);
 
         for (int i = 0; e == 0 && i < 2000; i += 100)

@@ -8,19 +8,16 @@
 
 static void texts_have_their_size_class(void **state)
 {
-        json_t *vectors = vectors_load("relay.json");
-        const json_t *entry;
-        size_t i;
+        struct json *vectors = vectors_load("relay.json");
 
         (void)state;
-        assert_true(json_array_size(json_object_get(vectors, "sizeClasses")) > 0);
-        json_array_foreach (json_object_get(vectors, "sizeClasses"), i, entry) {
-                size_t units = (size_t)json_integer_value(json_object_get(entry, "textLength"));
+        assert_true(json_count(json_member_named(vectors, "sizeClasses")) > 0);
+        json_each (entry, json_member_named(vectors, "sizeClasses")) {
+                size_t units = (size_t)json_number(json_member_named(entry, "textLength"));
 
                 assert_string_equal(message_word(&size_class_words, (int)size_class_of(units)),
-                                    json_string_value(json_object_get(entry, "sizeClass")));
+                                    json_cstr(json_member_named(entry, "sizeClass")));
         }
-        json_decref(vectors);
 }
 
 static void append_many(struct buf *out, const char *what, size_t n)

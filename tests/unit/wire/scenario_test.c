@@ -14,96 +14,100 @@
  * refuse.
  */
 
-static json_t *vectors;
+static struct json *vectors;
+static struct lessor_arena *arena; /* of the values made here */
 
 static int load(void **state)
 {
         (void)state;
         vectors = vectors_load("relay-http.json");
-        return 0;
+        arena = lessor_arena_new();
+        return arena == NULL;
 }
 
 static int unload(void **state)
 {
         (void)state;
-        json_decref(vectors);
+        arena = lessor_arena_free(arena);
         return 0;
 }
 
-static json_t *public_identity(const char *key)
+static struct json *public_identity(const char *key)
 {
-        const json_t *keys = json_object_get(json_object_get(vectors, "keys"), key);
+        const struct json *keys = json_member_named(json_member_named(vectors, "keys"), key);
+        struct json *identity = json_make(JSON_OBJECT, arena);
 
-        return json_pack("{s:O,s:O,s:O}", "identity", json_object_get(keys, "identityPublic"), "encryption",
-                         json_object_get(keys, "encryptionPublic"), "encryptionSig",
-                         json_object_get(keys, "encryptionSig"));
+        json_add(identity, LESSOR_SLICE("identity"),
+                 json_make_text(vectors_text(keys, "identityPublic"), arena));
+        json_add(identity, LESSOR_SLICE("encryption"),
+                 json_make_text(vectors_text(keys, "encryptionPublic"), arena));
+        json_add(identity, LESSOR_SLICE("encryptionSig"),
+                 json_make_text(vectors_text(keys, "encryptionSig"), arena));
+        return identity;
 }
 
-static json_t *repeated(const json_t *pair)
+static struct json *repeated(const struct json *pair)
 {
+        struct lessor_slice copy;
         struct buf text;
-        json_t *value;
 
         buf_init(&text);
-        for (json_int_t n = json_integer_value(json_array_get(pair, 1)); n > 0; n--)
-                buf_slice(&text, json_text(json_array_get(pair, 0)));
-        value = json_stringn(text.p, text.n);
+        for (int64_t n = json_number(json_item(pair, 1)); n > 0; n--)
+                buf_slice(&text, json_text(json_item(pair, 0)));
+        assert_int_equal(lessor_arena_copy(arena, buf_view(&text), &copy), 0);
         buf_done(&text);
-        return value;
+        return json_make_text(copy, arena);
 }
 
 /* Some text that fits the member. */
-static json_t *any_text(const char *key)
+static struct json *any_text(struct lessor_slice key)
 {
-        return json_string(strcmp(key, "userCode") == 0 ? "ABCD-EFGH" : "01234567890123456789");
+        return json_make_text(lessor_slice_equal(key, LESSOR_SLICE("userCode"))
+                                      ? LESSOR_SLICE("ABCD-EFGH")
+                                      : LESSOR_SLICE("01234567890123456789"),
+                              arena);
 }
 
 /* A value of the kind that a placeholder object stands for, or NULL when the object is none. */
-static json_t *stand_in(const json_t *object, const char *key)
+static struct json *stand_in(const struct json *object)
 {
-        const json_t *value;
+        const struct json *value;
 
-        if (json_object_size(object) != 1)
+        if (json_count(object) != 1)
                 return NULL;
-        if (json_object_get(object, "$clock") != NULL || json_object_get(object, "$now") != NULL)
-                return json_integer(1767225600000);
-        if ((value = json_object_get(object, "$public")) != NULL)
-                return public_identity(json_string_value(value));
-        if (json_object_get(object, "$freshIdentity") != NULL)
+        if (json_member_named(object, "$clock") != NULL || json_member_named(object, "$now") != NULL)
+                return json_make_int(1767225600000, arena);
+        if ((value = json_member_named(object, "$public")) != NULL)
+                return public_identity(json_cstr(value));
+        if (json_member_named(object, "$freshIdentity") != NULL)
                 return public_identity("siteA");
-        if ((value = json_object_get(object, "$repeat")) != NULL)
+        if ((value = json_member_named(object, "$repeat")) != NULL)
                 return repeated(value);
-        if (json_object_get(object, "$any") != NULL || json_object_get(object, "$match") != NULL)
-                return any_text(key);
+        if (json_member_named(object, "$any") != NULL || json_member_named(object, "$match") != NULL)
+                return any_text(object->key);
         return NULL;
 }
 
 /* A deep copy with stand-ins for placeholders. */
-static json_t *filled(const json_t *value, const char *key)
+static struct json *filled(const struct json *value)
 {
-        const char *name;
-        const json_t *part;
-        json_t *copy;
-        size_t i;
+        struct json *copy;
 
-        if (json_is_object(value)) {
-                copy = stand_in(value, key);
-                if (copy != NULL)
-                        return copy;
-                copy = json_object();
-                json_object_foreach ((json_t *)value, name, part)
-                        json_object_set_new(copy, name, filled(part, name));
+        if (value == NULL)
+                return NULL;
+        if (json_is(value, JSON_STRING) && json_cstr(value)[0] == '$')
+                return any_text(value->key);
+        copy = json_is(value, JSON_OBJECT) ? stand_in(value) : NULL;
+        if (copy != NULL)
+                return copy;
+        copy = json_make(value->type, arena);
+        if (value->type != JSON_OBJECT && value->type != JSON_ARRAY) {
+                *copy = *value;
                 return copy;
         }
-        if (json_is_array(value)) {
-                copy = json_array();
-                json_array_foreach (value, i, part)
-                        json_array_append_new(copy, filled(part, ""));
-                return copy;
-        }
-        if (json_is_string(value) && json_string_value(value)[0] == '$')
-                return any_text(key);
-        return json_deep_copy(value);
+        json_each (part, value)
+                json_add(copy, part->key, filled(part));
+        return copy;
 }
 
 static struct lessor_slice last_segment(const char *path)
@@ -114,19 +118,18 @@ static struct lessor_slice last_segment(const char *path)
         return (struct lessor_slice){start, strcspn(start, "?")};
 }
 
-static const struct message_table *pair_table(const json_t *body, bool is_answer)
+static const struct message_table *pair_table(const struct json *body, bool is_answer)
 {
         if (is_answer) {
-                if (json_object_get(body, "deviceCode") != NULL)
+                if (json_member_named(body, "deviceCode") != NULL)
                         return &pair_start_answer_table;
-                return json_object_get(body, "status") != NULL ? &pair_poll_answer_table
-                                                               : &pair_fixture_answer_table;
+                return json_member_named(body, "status") != NULL ? &pair_poll_answer_table
+                                                                 : &pair_fixture_answer_table;
         }
-        if (json_object_get(body, "action") == NULL)
+        if (json_member_named(body, "action") == NULL)
                 return &pair_fixture_request_table;
-        return strcmp(json_string_value(json_object_get(body, "action")), "start") == 0
-                       ? &pair_start_request_table
-                       : &pair_poll_request_table;
+        return strcmp(json_cstr(json_member_named(body, "action")), "start") == 0 ? &pair_start_request_table
+                                                                                  : &pair_poll_request_table;
 }
 
 static const struct {
@@ -146,7 +149,7 @@ static const struct {
         {"results", NULL, &results_answer_table},
 };
 
-static const struct message_table *table_of(const char *path, const json_t *body, bool is_answer)
+static const struct message_table *table_of(const char *path, const struct json *body, bool is_answer)
 {
         struct lessor_slice name = last_segment(path);
 
@@ -158,13 +161,9 @@ static const struct message_table *table_of(const char *path, const json_t *body
         return NULL;
 }
 
-static int round_trip(const struct message_table *table, const json_t *body, const char *note)
+static int round_trip(const struct message_table *table, const struct json *body, const char *note)
 {
-        char *text = json_dumps(body, JSON_COMPACT);
-        int e = vectors_round_trip(table, lessor_slice_of(text), note);
-
-        free(text);
-        return e;
+        return vectors_round_trip(table, json_spelled(body, arena), note);
 }
 
 /* The text at the place of `{}` in a message made from a template, if it is one. */
@@ -193,13 +192,13 @@ static const char *const templates[] = {
 #undef TEMPLATE
 };
 
-static bool refusal_matches(enum relay_refusal refusal, const json_t *body, unsigned status,
+static bool refusal_matches(enum relay_refusal refusal, const struct json *body, unsigned status,
                             struct relay_refusal_details *details)
 {
-        const char *message = json_string_value(json_object_get(body, "message"));
+        const char *message = json_cstr(json_member_named(body, "message"));
 
         if (relay_refusal_status(refusal) != status ||
-            strcmp(relay_refusal_code(refusal), json_string_value(json_object_get(body, "error"))) != 0)
+            strcmp(relay_refusal_code(refusal), json_cstr(json_member_named(body, "error"))) != 0)
                 return false;
         if (message == NULL || templates[refusal] == NULL)
                 return message == templates[refusal];
@@ -207,15 +206,13 @@ static bool refusal_matches(enum relay_refusal refusal, const json_t *body, unsi
 }
 
 /* Some refusal of ours, with the right subject, is exactly this answer. */
-static void check_refusal(const json_t *body, unsigned status, const char *note)
+static void check_refusal(const struct json *body, unsigned status, const char *note)
 {
-        struct lessor_arena *arena = lessor_arena_new();
         bool found = false;
 
         for (int refusal = 0; refusal < RELAY_N_REFUSALS && !found; refusal++) {
                 struct relay_refusal_details details = {.server_time_ms = 1767225600000};
-                const json_t *floor = json_object_get(body, "floor");
-                char *want;
+                const struct json *floor = json_member_named(body, "floor");
                 struct buf out;
 
                 if (!refusal_matches((enum relay_refusal)refusal, body, status, &details))
@@ -223,50 +220,46 @@ static void check_refusal(const json_t *body, unsigned status, const char *note)
                 if (floor != NULL)
                         details.floor = json_text(floor);
                 buf_init(&out);
-                want = json_dumps(body, JSON_COMPACT);
                 assert_int_equal(relay_refusal_append((enum relay_refusal)refusal, &details, &out), 0);
-                found = json_equal(vectors_parse(arena, buf_view(&out)),
-                                   vectors_parse(arena, lessor_slice_of(want)));
-                free(want);
+                found = json_same(vectors_parse(arena, buf_view(&out)), body);
                 buf_done(&out);
         }
-        lessor_arena_free(arena);
         if (!found)
                 fail_msg("%s: no refusal of ours says %u %s", note, status,
-                         json_string_value(json_object_get(body, "message")));
+                         json_cstr(json_member_named(body, "message")));
         assert_int_equal(round_trip(&relay_error_answer_table, body, note), 0);
 }
 
-static bool refused_for_its_shape(const json_t *answer)
+static bool refused_for_its_shape(const struct json *answer)
 {
-        const char *message = json_string_value(json_object_get(answer, "message"));
+        const char *message = json_cstr(json_member_named(answer, "message"));
 
         return message != NULL && strstr(message, "failed schema validation") != NULL;
 }
 
 static size_t n_answers, n_requests, n_refused, n_errors;
 
-static void check_exchange(const json_t *step, const char *note)
+static void check_exchange(const struct json *step, const char *note)
 {
-        const json_t *request = json_object_get(step, "request");
-        const json_t *expect = json_object_get(step, "expect");
-        const char *path = json_string_value(json_object_get(request, "path"));
-        unsigned status = (unsigned)json_integer_value(json_object_get(expect, "status"));
-        json_t *answer = filled(json_object_get(expect, "json"), "");
-        json_t *body = filled(json_object_get(request, "json"), "");
+        const struct json *request = json_member_named(step, "request");
+        const struct json *expect = json_member_named(step, "expect");
+        const char *path = json_cstr(json_member_named(request, "path"));
+        unsigned status = (unsigned)json_number(json_member_named(expect, "status"));
+        struct json *answer = filled(json_member_named(expect, "json"));
+        struct json *body = filled(json_member_named(request, "json"));
         const struct message_table *table;
 
         if (answer != NULL && status == 200) {
                 table = table_of(path, answer, true);
                 if (table == NULL || round_trip(table, answer, note) < 0)
                         fail_msg("%s: the answer of %s is not read: %s", note, path,
-                                 json_dumps(answer, JSON_COMPACT));
+                                 json_spelled(answer, arena).p);
                 n_answers++;
         } else if (answer != NULL) {
                 check_refusal(answer, status, note);
                 n_errors++;
         }
-        table = json_is_object(body) ? table_of(path, body, false) : NULL;
+        table = json_is(body, JSON_OBJECT) ? table_of(path, body, false) : NULL;
         if (table != NULL && status == 200) {
                 if (round_trip(table, body, note) < 0)
                         fail_msg("%s: %s was taken by the reference and is refused", note, table->name);
@@ -276,23 +269,20 @@ static void check_exchange(const json_t *step, const char *note)
                         fail_msg("%s: %s was refused by the reference and is taken", note, table->name);
                 n_refused++;
         }
-        json_decref(answer);
-        json_decref(body);
 }
 
 static void recorded_exchanges_fit_the_tables(void **state)
 {
-        const json_t *scenario, *step;
-        size_t i, j;
-
         (void)state;
-        json_array_foreach (json_object_get(vectors, "scenarios"), i, scenario) {
-                json_array_foreach (json_object_get(scenario, "steps"), j, step) {
+        json_each (scenario, json_member_named(vectors, "scenarios")) {
+                size_t at = 0;
+
+                json_each (step, json_member_named(scenario, "steps")) {
                         char note[128];
 
                         snprintf(note, sizeof(note), "%s, step %zu",
-                                 json_string_value(json_object_get(scenario, "id")), j);
-                        if (json_object_get(step, "request") != NULL)
+                                 json_cstr(json_member_named(scenario, "id")), at++);
+                        if (json_member_named(step, "request") != NULL)
                                 check_exchange(step, note);
                 }
         }
@@ -303,23 +293,23 @@ static void recorded_exchanges_fit_the_tables(void **state)
 
 static void projections_and_policies_are_read(void **state)
 {
-        const json_t *value, *scenario, *step;
-        const char *name;
-        size_t i, j, n_policies = 0;
+        const struct json *value;
+        size_t n_policies = 0;
 
         (void)state;
-        json_object_foreach (json_object_get(vectors, "fixtures"), name, value)
-                assert_int_equal(round_trip(&relay_fixture_table, value, name), 0);
-        json_array_foreach (json_object_get(vectors, "scenarios"), i, scenario) {
-                const json_t *plane = json_object_get(json_object_get(scenario, "config"), "controlPlane");
+        json_each (fixture, json_member_named(vectors, "fixtures"))
+                assert_int_equal(round_trip(&relay_fixture_table, fixture, fixture->key.p), 0);
+        json_each (scenario, json_member_named(vectors, "scenarios")) {
+                const struct json *plane =
+                        json_member_named(json_member_named(scenario, "config"), "controlPlane");
 
-                value = json_object_get(plane, "policy");
+                value = json_member_named(plane, "policy");
                 if (value != NULL) {
                         assert_int_equal(round_trip(&relay_policy_table, value, "policy"), 0);
                         n_policies++;
                 }
-                json_array_foreach (json_object_get(scenario, "steps"), j, step) {
-                        value = json_object_get(step, "policy");
+                json_each (step, json_member_named(scenario, "steps")) {
+                        value = json_member_named(step, "policy");
                         if (value != NULL)
                                 assert_int_equal(round_trip(&relay_policy_table, value, "policy"), 0);
                 }

@@ -6,29 +6,26 @@
 /* relay.json, key `schemas`: which texts are which messages. */
 static void each_schema_vector_has_its_verdict(void **state)
 {
-        json_t *vectors = vectors_load("relay.json");
-        const json_t *entry;
-        size_t i;
+        struct json *vectors = vectors_load("relay.json");
         size_t n_seen = 0;
 
         (void)state;
-        json_array_foreach (json_object_get(vectors, "schemas"), i, entry) {
+        json_each (entry, json_member_named(vectors, "schemas")) {
                 const struct message_table *table = relay_table_named(vectors_text(entry, "schema"));
-                bool ok = json_is_true(json_object_get(entry, "ok"));
+                bool ok = json_is(json_member_named(entry, "ok"), JSON_TRUE);
                 char note[32];
                 int e;
 
-                snprintf(note, sizeof(note), "schemas[%zu]", i);
+                snprintf(note, sizeof(note), "schemas[%zu]", n_seen);
                 if (table == NULL)
                         fail_msg("%s: there is no such table", note);
                 e = vectors_round_trip(table, vectors_text(entry, "json"), note);
                 if (e != (ok ? 0 : LESSOR_E_INVALID))
                         fail_msg("%s: %s answers %s to %s", note, table->name, lessor_error_name(e),
-                                 json_string_value(json_object_get(entry, "json")));
+                                 json_cstr(json_member_named(entry, "json")));
                 n_seen++;
         }
         assert_int_equal(n_seen, 130);
-        json_decref(vectors);
 }
 
 /* What the macros cannot check at compile time. */

@@ -1,30 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "vectors.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-json_t *vectors_load(const char *name)
+struct json *vectors_load(const char *name)
 {
-        const char *directory = getenv("LESSOR_TEST_DATA");
-        struct buf path;
-        json_error_t error;
-        json_t *document;
+        static struct lessor_arena *arena;
 
-        if (directory == NULL)
-                fail_msg("LESSOR_TEST_DATA is not set");
-        buf_init(&path);
-        assert_int_equal(buf_printf(&path, "%s/%s", directory, name), 0);
-        document = json_load_file(path.p, JSON_ALLOW_NUL, &error);
-        buf_done(&path);
-        if (document == NULL)
-                fail_msg("%s: %s", name, error.text);
-        return document;
+        if (arena == NULL)
+                arena = lessor_arena_new();
+        assert_non_null(arena);
+        return json_load(name, arena);
 }
 
-json_t *vectors_parse(struct lessor_arena *arena, struct lessor_slice text)
+struct json *vectors_parse(struct lessor_arena *arena, struct lessor_slice text)
 {
-        json_t *value = NULL;
+        struct json *value = NULL;
         int e = json_read(text, arena, &value);
 
         if (e < 0)
@@ -32,18 +21,18 @@ json_t *vectors_parse(struct lessor_arena *arena, struct lessor_slice text)
         return value;
 }
 
-struct lessor_slice vectors_text(const json_t *object, const char *key)
+struct lessor_slice vectors_text(const struct json *object, const char *key)
 {
-        const json_t *value = json_object_get(object, key);
+        const struct json *value = json_member_named(object, key);
 
-        if (!json_is_string(value))
+        if (!json_is(value, JSON_STRING))
                 fail_msg("the vectors have no text %s where one is needed", key);
         return json_text(value);
 }
 
 /* Reads a value as a message and writes it. */
-static int read_and_write(const struct message_table *table, struct lessor_arena *arena, const json_t *value,
-                          struct buf *out)
+static int read_and_write(const struct message_table *table, struct lessor_arena *arena,
+                          const struct json *value, struct buf *out)
 {
         void *message = lessor_arena_alloc(arena, table->size);
         int e;
@@ -59,7 +48,7 @@ int vectors_round_trip(const struct message_table *table, struct lessor_slice te
 {
         struct lessor_arena *arena = lessor_arena_new();
         struct buf once, twice;
-        json_t *value, *written;
+        struct json *value, *written;
         int e;
 
         assert_non_null(arena);
@@ -69,7 +58,7 @@ int vectors_round_trip(const struct message_table *table, struct lessor_slice te
         e = read_and_write(table, arena, value, &once);
         if (e == 0) {
                 written = vectors_parse(arena, buf_view(&once));
-                if (!table->open && !json_equal(value, written))
+                if (!table->open && !json_same(value, written))
                         fail_msg("%s: %s was read from %.*s and written as %s", note, table->name,
                                  (int)text.n, text.p, once.p);
                 assert_int_equal(read_and_write(table, arena, written, &twice), 0);

@@ -11,18 +11,18 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "base/json_read.h"
+#include "json_values.h"
 #include "lessor/arena.h"
 #include "relay_tables.h"
 
-/* The document `name` of the test data. The caller gives it back. */
-json_t *vectors_load(const char *name);
+/* The document `name` of the test data. It lives as long as the program. */
+struct json *vectors_load(const char *name);
 
 /* The value of a JSON text; fails the test when it is none. */
-json_t *vectors_parse(struct lessor_arena *arena, struct lessor_slice text);
+struct json *vectors_parse(struct lessor_arena *arena, struct lessor_slice text);
 
 /* A member that must be a string. */
-struct lessor_slice vectors_text(const json_t *object, const char *key);
+struct lessor_slice vectors_text(const struct json *object, const char *key);
 
 /*
  * Reads the text as that message; if it reads, writes it, and fails the test unless what was written is the
