@@ -172,18 +172,23 @@ static int connect_to(unsigned port)
 static double cpu_s(pid_t pid)
 {
         char path[64], line[1024];
-        unsigned long user = 0, system = 0;
+        unsigned long ticks = 0;
         FILE *file;
 
         snprintf(path, sizeof(path), "/proc/%d/stat", pid);
         file = fopen(path, "r");
         if (file == NULL)
                 return 0;
-        if (fgets(line, sizeof(line), file) != NULL)
-                sscanf(strrchr(line, ')') + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
-                       &system);
+        if (fgets(line, sizeof(line), file) != NULL) {
+                char *at = strrchr(line, ')');
+
+                for (int i = 0; at != NULL && i < 12; i++) /* utime is the twelfth field after the name */
+                        at = strchr(at + 1, ' ');
+                if (at != NULL)
+                        ticks = strtoul(at, &at, 10) + strtoul(at, NULL, 10);
+        }
         fclose(file);
-        return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+        return (double)ticks / (double)sysconf(_SC_CLK_TCK);
 }
 
 static long rss_kb(pid_t pid)
@@ -195,7 +200,7 @@ static long rss_kb(pid_t pid)
         snprintf(path, sizeof(path), "/proc/%d/status", pid);
         file = fopen(path, "r");
         while (file != NULL && fgets(line, sizeof(line), file) != NULL)
-                sscanf(line, "VmRSS: %ld", &kb);
+                kb = strncmp(line, "VmRSS:", 6) == 0 ? strtol(line + 6, NULL, 10) : kb;
         if (file != NULL)
                 fclose(file);
         return kb;
@@ -243,8 +248,9 @@ static void say(unsigned port, int fd, const char *text)
 int main(int argc, char **argv)
 {
         const char *mode = argc > 1 ? argv[1] : "plain";
-        int n = argc > 2 ? atoi(argv[2]) : 64, seconds = argc > 3 ? atoi(argv[3]) : 3;
-        int parked = argc > 4 ? atoi(argv[4]) : 0, port_pipe[2], stop_pipe[2], *fds;
+        int n = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 64,
+            seconds = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 3;
+        int parked = argc > 4 ? (int)strtol(argv[4], NULL, 10) : 0, port_pipe[2], stop_pipe[2], *fds;
         static char request[4096];
         bool idle = strcmp(mode, "idle") == 0;
         unsigned port = 0;

@@ -148,7 +148,7 @@ bool http_peer_gone(struct http_request *request)
 static struct MHD_Response *response_new(struct request *r)
 {
         struct MHD_Response *response = MHD_create_response_from_buffer(
-                r->answer_text.n, (void *)(uintptr_t)r->answer_text.p, MHD_RESPMEM_PERSISTENT);
+                r->answer_text.n, (void *)r->answer_text.p, MHD_RESPMEM_PERSISTENT);
         bool good;
 
         if (response == NULL)

@@ -293,7 +293,7 @@ void connection_discard(struct http_server *server, struct connection *c);
 /* Frees all memory of connections; nobody may hold one any more. */
 void connections_free(struct http_server *server);
 /* MHD's notification of a connection's begin and end. */
-void connection_notify(void *worker, struct MHD_Connection *mhd, void **socket_context,
+void connection_notify(void *context, struct MHD_Connection *mhd, void **socket_context,
                        enum MHD_ConnectionNotificationCode code);
 /* Cuts off what is overdue. Returns when to look again, clock_monotonic_ms(). */
 int64_t connections_cut_overdue(struct http_server *server, int64_t now_ms);
@@ -308,7 +308,7 @@ static inline void connection_due(struct connection *c, int64_t due_ms)
 }
 
 /* ---- request.c: MHD's callbacks of a request */
-void *request_begin(void *worker, const char *target, struct MHD_Connection *mhd);
+void *request_begin(void *context, const char *target, struct MHD_Connection *mhd);
 enum MHD_Result request_access(void *worker, struct MHD_Connection *mhd, const char *url, const char *method,
                                const char *version, const char *upload, size_t *upload_len, void **context);
 void request_completed(void *worker, struct MHD_Connection *mhd, void **context,

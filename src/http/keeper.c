@@ -80,6 +80,7 @@ static int heap_insert(struct keeper *k, struct connection *c)
                 size_t cap = k->heap_cap == 0 ? 64 : k->heap_cap * 2, size;
                 struct connection **heap;
 
+                /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers is meant */
                 if (!size_mul(cap, sizeof(*heap), &size))
                         return LESSOR_E_NOMEM;
                 heap = realloc(k->heap, size);

@@ -147,7 +147,7 @@ int tls_new(const char *cert_path, const char *key_path, struct lessor_arena *ar
 int tls_reload(struct tls *tls, const char *cert_path, const char *key_path, struct lessor_arena *arena,
                const char **ret_problem)
 {
-        struct tls_identity *identity, *old;
+        struct tls_identity *identity = NULL, *old;
         int r = identity_read(cert_path, key_path, arena, &identity, ret_problem);
 
         if (r < 0)

@@ -220,9 +220,8 @@ static void endless_undeclared_body_is_cut_off_with_413(void **state)
         struct reply reply;
 
         (void)state;
-        memcpy(chunk, "1000\r\n", 6);
-        memset(chunk + 6, 'x', 4096);
-        memcpy(chunk + 6 + 4096, "\r\n", 2);
+        snprintf(chunk, sizeof(chunk), "1000\r\n%4096s\r", "x");
+        chunk[sizeof(chunk) - 1] = '\n';
         client_send(fd, "POST /small HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n");
         for (int i = 0; i < 4096; i++) /* 16 MiB: twice of what is read over */
                 client_send_bytes(fd, chunk, sizeof(chunk));
@@ -358,6 +357,47 @@ static void counters_tell_what_happened(void **state)
         assert_int_equal(stats.connections, 1);
 }
 
+static char *file_text(int from)
+{
+        off_t n = lseek(from, 0, SEEK_END);
+        char *text = calloc(1, (size_t)n + 1);
+
+        assert_non_null(text);
+        assert_int_equal(pread(from, text, (size_t)n, 0), n);
+        return text;
+}
+
+static void access_log_names_the_request_and_no_secret(void **state)
+{
+        char path[] = "/tmp/http-log-XXXXXX", *log;
+        int file = mkstemp(path), before = dup(STDERR_FILENO), one;
+        struct http_options options;
+        struct fixture *logged;
+
+        (void)state;
+        assert_true(file >= 0 && before >= 0);
+        unlink(path);
+        http_options_init(&options);
+        logged = fixture_new(&options, false, false);
+        one = client_connect(logged);
+        dup2(file, STDERR_FILENO);
+        client_ask(one, "POST /echo?token=SECRET1 HTTP/1.1\r\nHost: SECRET2\r\nAuthorization: SECRET3\r\n"
+                        "Content-Length: 7\r\n\r\nSECRET4");
+        close(one);
+        fixture_free(logged); /* after which every line is written */
+        dup2(before, STDERR_FILENO);
+        close(before);
+
+        log = file_text(file);
+        assert_null(strstr(log, "SECRET"));
+        assert_non_null(strstr(
+                log, "\"event\":\"request\",\"listener\":\"relay\",\"method\":\"POST\",\"route\":\"echo\","
+                     "\"path\":\"/echo\",\"status\":200,\"in\":7,\"out\":7,\"us\":"));
+        assert_non_null(strstr(log, "\"peer\":\"127.0.0.1\",\"delivered\":true}\n"));
+        free(log);
+        close(file);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -384,6 +424,7 @@ int main(void)
                 CASE(http_1_0_is_served_and_closed),
                 CASE(unix_socket_is_private_and_names_its_peer),
                 CASE(counters_tell_what_happened),
+                CASE(access_log_names_the_request_and_no_secret),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
