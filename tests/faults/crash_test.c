@@ -31,9 +31,11 @@
 #define LEASE_MS  INT64_C(86400000)
 #define DEADLINE  INT64_C(4102444800000)
 
+enum told_what { TOLD_ACCEPTED, TOLD_GRANTED, TOLD_RELEASING, TOLD_RELEASED, TOLD_DONE };
+
 /* One thing that was told. Written whole: shorter than PIPE_BUF. */
 struct told {
-        enum { TOLD_ACCEPTED, TOLD_GRANTED, TOLD_RELEASING, TOLD_RELEASED, TOLD_DONE } what;
+        enum told_what what;
         unsigned job;
         char lease[40];
 };
@@ -104,7 +106,7 @@ struct worker {
         uint64_t dice;
 };
 
-static void tell(const struct worker *w, int what, unsigned job, struct lessor_slice lease)
+static void tell(const struct worker *w, enum told_what what, unsigned job, struct lessor_slice lease)
 {
         struct told t = {.job = job};
 

@@ -307,7 +307,7 @@ static void a_ticket_is_told_once(void **state)
         int n_waited = 0;
 
         for (int i = 0; i < 200; i++) {
-                const struct lessor_slice id = {"0123456789abcdefghijklmnopqrstuvwxyz" + i % 36, 1};
+                const struct lessor_slice id = {&"0123456789abcdefghijklmnopqrstuvwxyz"[i % 36], 1};
                 struct lessor_stub stub = {.id = id,
                                            .owner = LESSOR_SLICE("o"),
                                            .site = LESSOR_SLICE("K"),
