@@ -16,7 +16,7 @@
 
 #define N_SITES         64
 #define JOBS_PER_DEVICE 2 /* UNSEALED_PER_PAIR: more would not be granted before they are sealed */
-#define RAW_NS          700000000u
+#define RAW_NS          300000000u
 
 /* Something a second, by the clock on the wall and by the CPU time it took. */
 struct rate {
@@ -108,21 +108,18 @@ struct round {
         struct subject *subject;
         struct traffic *traffic;
         struct request_list list;
-        struct rate raw;
-        const char *profile; /* directory for profiles, or NULL */
+        struct series *raw_wall, *raw_cpu; /* of verifying alone, over all rounds */
+        const char *profile;               /* directory for profiles, or NULL */
 };
 
-/* Sends the round's list and notes how it went. */
-static int timed(struct round *round, struct kind *kind, const char *name, size_t *ret_n_empty)
+/* Sends the round's list while the server is watched. */
+static int send_watched(struct round *round, const char *name, struct request_outcome *outcome,
+                        struct rate *ret_rate, double *ret_generator)
 {
-        struct request_outcome *outcome = malloc(sizeof(*outcome));
         uint64_t cpu_ns, cpu_after_ns, own_ns;
-        struct rate rate;
         pid_t perf;
         int e;
 
-        if (outcome == NULL)
-                return LESSOR_E_NOMEM;
         perf = profile_begin(round->profile, name, round->subject->pid);
         own_ns = own_cpu_ns();
         e = process_cpu_ns(round->subject->pid, &cpu_ns);
@@ -132,14 +129,39 @@ static int timed(struct round *round, struct kind *kind, const char *name, size_
         if (e == 0)
                 e = process_cpu_ns(round->subject->pid, &cpu_after_ns);
         profile_end(perf);
+        if (e < 0)
+                return e;
+        ret_rate->wall = (double)round->list.n * 1e9 / (double)outcome->elapsed_ns;
+        ret_rate->cpu = (double)round->list.n * 1e9 / (double)(cpu_after_ns - cpu_ns);
+        *ret_generator = (double)own_ns / (double)outcome->elapsed_ns;
+        return 0;
+}
+
+/* Sends the list between two measurements of verifying alone, and notes how it went. */
+static int timed(struct round *round, struct kind *kind, const char *name, size_t *ret_n_empty)
+{
+        struct request_outcome *outcome = malloc(sizeof(*outcome));
+        struct rate before, after, rate;
+        double generator;
+        int e;
+
+        if (outcome == NULL)
+                return LESSOR_E_NOMEM;
+        e = raw_verifications(&before);
+        if (e == 0)
+                e = send_watched(round, name, outcome, &rate, &generator);
+        if (e == 0)
+                e = raw_verifications(&after);
         if (e == 0) {
-                rate.wall = (double)round->list.n * 1e9 / (double)outcome->elapsed_ns;
-                rate.cpu = (double)round->list.n * 1e9 / (double)(cpu_after_ns - cpu_ns);
+                struct rate raw = {(before.wall + after.wall) / 2, (before.cpu + after.cpu) / 2};
+
+                series_add(round->raw_wall, raw.wall);
+                series_add(round->raw_cpu, raw.cpu);
                 series_add(&kind->wall, rate.wall);
                 series_add(&kind->cpu, rate.cpu);
-                series_add(&kind->wall_ratio, rate.wall / round->raw.wall);
-                series_add(&kind->cpu_ratio, rate.cpu / round->raw.cpu);
-                series_add(&kind->generator, (double)own_ns / (double)outcome->elapsed_ns);
+                series_add(&kind->wall_ratio, rate.wall / raw.wall);
+                series_add(&kind->cpu_ratio, rate.cpu / raw.cpu);
+                series_add(&kind->generator, generator);
                 percentiles_merge(&kind->latencies, &outcome->latencies);
                 *ret_n_empty = outcome->n_empty;
         }
@@ -178,22 +200,11 @@ static int run_round(const struct world *world, struct round *round, struct kind
 }
 
 static int one_round(struct bench *bench, const char *store, const struct world *world, struct kind *kinds,
-                     struct series *raw, struct series *raw_cpu)
+                     struct series *raw_wall, struct series *raw_cpu)
 {
-        struct round round = {.profile = bench->profile};
-        struct rate after;
-        int e;
+        struct round round = {.raw_wall = raw_wall, .raw_cpu = raw_cpu, .profile = bench->profile};
+        int e = bench_start(bench, store, world, &round.subject);
 
-        e = raw_verifications(&round.raw);
-        if (e == 0)
-                e = raw_verifications(&after);
-        if (e == 0) {
-                round.raw.wall = (round.raw.wall + after.wall) / 2;
-                round.raw.cpu = (round.raw.cpu + after.cpu) / 2;
-                series_add(raw, round.raw.wall);
-                series_add(raw_cpu, round.raw.cpu);
-                e = bench_start(bench, store, world, &round.subject);
-        }
         if (e == 0)
                 e = traffic_open(round.subject->port, bench->lanes, &round.traffic);
         if (e == 0)
@@ -264,8 +275,8 @@ int bench_claims(struct bench *bench)
                 "Devices, each with an owner of its own, claim over keep-alive connections; every claim is "
                 "signed ahead by its device and asks for one job. First nothing is queued, then two jobs "
                 "wait for each device (the most that one pair of site and owner may have unsealed), and "
-                "every claim is granted one. Verifying alone is measured before each round on the core "
-                "that the server gets, while the other core idles: one key, one message of 128 bytes. The "
+                "every claim is granted one. Verifying alone is measured just before and just after "
+                "on the server's core, while the generator sleeps: one key, one message of 128 bytes. The "
                 "ratio is taken by the clock; \"per CPU second\" divides both by the CPU time they used, "
                 "which other programs on the machine disturb less.");
         if (e == 0)
