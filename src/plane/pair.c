@@ -157,18 +157,14 @@ static void serve_fixture(struct relay_call *call, const struct pair_fixture_req
 {
         struct pair_fixture_answer out = {0};
         const struct projection_device *record;
-        struct projection_pins pins;
-        bool consents = false;
         int e;
 
         if (public_identity_check(&in->device, NULL) < 0) {
                 relay_call_refuse(call, RELAY_REFUSAL_INCONSISTENT_DEVICE, NULL);
                 return;
         }
-        pins = projection_sites_for(call->projection, in->owner);
-        for (size_t i = 0; i < pins.n && !consents; i++)
-                consents = projection_may_route(call->projection, in->owner, pins.items[i].site->site_id);
-        if (!consents) {
+        /* A paused consent is one: it routes nothing and keeps its pin. */
+        if (projection_sites_for(call->projection, in->owner).n == 0) {
                 relay_call_refuse(call, RELAY_REFUSAL_NO_CONSENT, NULL);
                 return;
         }
