@@ -419,7 +419,7 @@ static int sqlite_take_payload(struct lessor_routing_store *base, struct lessor_
 {
         struct sqlite_store *s = store_of(base);
         struct lessor_ticket t = {0};
-        struct whereabouts where;
+        struct whereabouts where = {0};
         uint64_t missing = 0;
         int r, waited;
 
