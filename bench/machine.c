@@ -138,7 +138,8 @@ int machine_facts(struct buf *out)
         buf_printf(out, "%ld cores, %.0f GB memory, ", sysconf(_SC_NPROCESSORS_ONLN),
                    (double)pages * (double)page / 1e9);
         if (uname(&system) == 0)
-                buf_printf(out, "%s %s, ", system.sysname, system.release);
+                buf_printf(out, "%s %.*s, ", system.sysname, (int)strcspn(system.release, "-+"),
+                           system.release); /* what follows names whoever built it */
         buf_printf(out, "compiler %s, libsodium %s", __VERSION__, sodium_version_string());
         return buf_failed(out);
 }
