@@ -84,7 +84,7 @@ struct http_server *http_server_free(struct http_server *server);
 
 #define HTTP_N_CLASSES 6
 
-/* What one route of one listener did so far. */
+/* What the routes of one name did so far, on the listeners of one name. */
 struct http_route_stats {
         const char *listener;
         const char *route;                /* the route's name; "-" for requests that no route took */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include <string.h>
+
 #include "http/internal.h"
 #include "lessor/error.h"
 
@@ -31,6 +33,33 @@ static size_t at_least_none(int64_t n)
         return n > 0 ? (size_t)n : 0;
 }
 
+static void add_route(struct http_route_stats *to, const struct http_route_stats *from)
+{
+        for (size_t i = 0; i < HTTP_N_CLASSES; i++)
+                to->answers[i] += from->answers[i];
+        to->bytes_in += from->bytes_in;
+        to->bytes_out += from->bytes_out;
+        to->duration_us += from->duration_us;
+}
+
+/* Several doors or paths may bear one name, and a name stands once in what is read of the numbers. */
+static size_t merge_names(struct http_route_stats *routes, size_t n)
+{
+        size_t n_kept = 0, k;
+
+        for (size_t i = 0; i < n; i++) {
+                for (k = 0; k < n_kept; k++)
+                        if (strcmp(routes[k].listener, routes[i].listener) == 0 &&
+                            strcmp(routes[k].route, routes[i].route) == 0)
+                                break;
+                if (k < n_kept)
+                        add_route(&routes[k], &routes[i]);
+                else
+                        routes[n_kept++] = routes[i];
+        }
+        return n_kept;
+}
+
 int http_server_stats(struct http_server *server, struct lessor_arena *arena, struct http_stats *ret_stats)
 {
         struct http_stats stats = {
@@ -55,6 +84,7 @@ int http_server_stats(struct http_server *server, struct lessor_arena *arena, st
                 n_requests += atomic_load(&worker->n_requests);
                 n_parked += atomic_load(&worker->n_parked);
         }
+        stats.n_routes = merge_names(stats.routes, stats.n_routes);
         stats.requests = at_least_none(n_requests);
         stats.parked = at_least_none(n_parked);
         pthread_mutex_lock(&server->lock);

@@ -304,7 +304,8 @@ static int server_open(struct server *s)
 static void server_done(struct server *s)
 {
         /* Nobody asks the store any more, then the store ends, which tells every answer that still waits. */
-        http_server_drain(s->http, 0);
+        if (s->http != NULL)
+                http_server_drain(s->http, 0);
         s->store = lessor_routing_store_free(s->store);
         s->http = http_server_free(s->http);
         s->control = control_free(s->control);

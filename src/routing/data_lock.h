@@ -7,7 +7,7 @@
 /*
  * Makes sure that one process at a time uses a data directory, by a lock (flock) on the directory itself: it
  * needs no file beside the data, cannot be left behind by a crash, and cannot disturb the locks that SQLite
- * keeps on its own files (docs/decisions/sqlite-store.md).
+ * keeps on its own files (docs/decisions/0005-sqlite-store.md).
  *
  * dir          made with mode 0700 if it is not there
  * ret_fd       holds the lock until it is closed; not inherited by programs that are started

@@ -138,8 +138,8 @@ int sqlite_db_problem(sqlite3 *db, int code, const char *path, struct buf *ret_p
                 (void)buf_printf(
                         ret_problem,
                         "the database %s is damaged (%s); keep a copy of the data directory, then put "
-                        "back the last file of `lessor backup`, or save what can be read with "
-                        "`sqlite3 %s .recover | sqlite3 new.db`",
+                        "back the last file of `lessor backup`, or save what `sqlite3 %s .dump` can "
+                        "still read (docs/operations.md says how)",
                         path, text, path);
                 return LESSOR_E_CORRUPT;
         case SQLITE_READONLY:

@@ -142,7 +142,7 @@ static void a_corrupt_database_is_refused_with_advice(void **state)
 
         /* No database at all. */
         write_over(f, 0, 8192);
-        refused(f, LESSOR_E_CORRUPT, ".recover");
+        refused(f, LESSOR_E_CORRUPT, ".dump");
         assert_int_equal(unlink(fixture_path(f)), 0);
 
         /* A good first page, and rubbish in the rows. */
