@@ -170,11 +170,6 @@ static int open_client(struct question *q, struct lessor_stop *stop, struct less
 
 /* --- The answer --- */
 
-static const char *text_or_null(struct lessor_slice text)
-{
-        return text.n == 0 ? NULL : text.p;
-}
-
 static void write_provenance(struct json_writer *w, const struct lessor_answer *a)
 {
         json_key(w, "provenance");
@@ -232,10 +227,12 @@ static int say_failure(struct question *q, const struct lessor_answer *a)
 static bool on_answered(void *context, const struct lessor_answer *a)
 {
         struct question *q = context;
+        _cleanup_(buf_done) struct buf model = {0};
         struct buf out = {0};
         bool ok = a->disposition == LESSOR_DISPOSITION_OK;
 
-        progress_step(q->progress, ok ? "done by" : "failed on", text_or_null(a->model));
+        output_safe(&model, a->model);
+        progress_step(q->progress, ok ? "done by" : "failed on", model.p);
         progress_end(q->progress);
         if (q->cli->json) {
                 write_answer_json(a, &out);
