@@ -300,7 +300,7 @@ static void look(struct question *q, struct lessor_site_client *client)
         enum lessor_job_state state;
 
         if (!q->is_sealed || q->is_running ||
-            q->stub.deadline_ms - clock_now_ms(clock_wall()) < 2 * UNSEALED_SLICE_MS)
+            q->stub.deadline_ms - clock_now_ms(clock_wall()) < INT64_C(2) * UNSEALED_SLICE_MS)
                 return;
         if (lessor_site_enqueue(client, &q->stub, &state) < 0)
                 return;

@@ -33,12 +33,12 @@ struct cli_command {
         int min_args;
         int max_args; /* -1: any number */
         enum cli_peer peer;
+        enum cli_completion complete;     /* of its arguments */
         const struct cli_option *options; /* NULL: none of its own */
         int (*run)(struct cli *cli);      /* returns an enum cli_exit */
         const char *summary;              /* one line, lower case, no full stop */
         const char *details;              /* further lines; NULL: none */
         const char *examples;             /* lines, each a command */
-        enum cli_completion complete;     /* of its arguments */
 };
 
 extern const struct cli_command cli_commands[];

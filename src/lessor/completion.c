@@ -89,7 +89,7 @@ static void argument_words(const struct cli_command *command, struct buf *out)
         if (strchr(at, '|') == NULL || (at[0] >= 'A' && at[0] <= 'Z'))
                 return;
         for (; *at != '\0' && *at != ']'; at++)
-                buf_char(out, *at == '|' ? ' ' : *at);
+                buf_append(out, *at == '|' ? " " : at, 1);
 }
 
 static void bash_command(const struct cli_command *command, struct buf *out)

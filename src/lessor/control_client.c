@@ -85,7 +85,7 @@ static int find_place(struct cli *cli, struct place *ret_place)
         if (buf_failed(&p.url) < 0 || buf_failed(&p.socket) < 0)
                 return cli_fail_nomem(cli);
         *ret_place = p;
-        p = (struct place){0};
+        memset(&p, 0, sizeof(p)); /* handed over */
         return CLI_EXIT_OK;
 }
 

@@ -20,7 +20,6 @@
 
 #define SLOTS_MAX 64
 
-DEFINE_CLEANUP(struct lessor_backend, lessor_backend_free)
 DEFINE_CLEANUP(struct lessor_pairing, lessor_pairing_free)
 DEFINE_CLEANUP(struct lessor_agent, lessor_agent_free)
 DEFINE_CLEANUP(struct lessor_stop, lessor_stop_free)

@@ -54,7 +54,7 @@ static int from_public(struct cli *cli, const char *path, struct lessor_public_i
                        struct lessor_slice *ret_key_id)
 {
         _cleanup_(buf_done) struct buf text = {0};
-        struct lessor_public_identity identity;
+        struct lessor_public_identity identity = {0};
         struct identity_key key;
         struct key_id id;
         const char *problem = NULL;

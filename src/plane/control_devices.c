@@ -194,7 +194,7 @@ void control_pairing_list(struct control_call *call, const void *body)
 void control_device_approve(struct control_call *call, const void *body)
 {
         const struct approve_body *in = body;
-        struct directory_device device;
+        struct directory_device device = {0};
         struct pairing pairing;
         struct buf json = {0};
         struct json_writer w;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -59,19 +60,31 @@ void control_log_level_put(struct control_call *call, const void *body)
 
 /* --- Figures --- */
 
+/* file_read() wants to know a file's size beforehand, which files of /proc do not tell. */
+static int read_small(const char *path, struct buf *out)
+{
+        char text[256];
+        FILE *f = fopen(path, "re");
+        size_t n;
+
+        if (f == NULL)
+                return LESSOR_E_IO;
+        n = fread(text, 1, sizeof(text), f);
+        fclose(f);
+        return n == 0 ? LESSOR_E_IO : buf_append(out, text, n);
+}
+
 static void read_process(struct process_figures *ret_process)
 {
         struct process_figures p = {.pid = getpid()};
         struct rusage usage;
-        long pages = 0;
-        FILE *f = fopen("/proc/self/statm", "re");
+        _cleanup_(buf_done) struct buf statm = {0};
+        const char *resident;
         DIR *dir = opendir("/proc/self/fd");
 
-        if (f != NULL) {
-                if (fscanf(f, "%*s %ld", &pages) == 1)
-                        p.rss_bytes = (int64_t)pages * sysconf(_SC_PAGESIZE);
-                fclose(f);
-        }
+        /* Pages in all, then those in memory. */
+        if (read_small("/proc/self/statm", &statm) == 0 && (resident = strchr(statm.p, ' ')) != NULL)
+                p.rss_bytes = strtoll(resident, NULL, 10) * sysconf(_SC_PAGESIZE);
         if (dir != NULL) {
                 while (readdir(dir) != NULL)
                         p.n_open_files++;

@@ -42,12 +42,14 @@ class Started:
         return self.process.stdout.readline().rstrip("\n")
 
     def wait(self):
+        """Waits for its end and returns its exit status."""
         code = self.process.wait(PATIENCE)
         self.process.stdout.close()
         self.log.close()
         return code
 
     def stop(self, number=signal.SIGTERM):
+        """Ends it, unless it has ended, and returns its exit status."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:
@@ -91,6 +93,7 @@ class Case(unittest.TestCase):
         """A lessord on a free port; returns it. The URL of its relay is self.relay."""
         server = self.start(LESSORD, "--data", self.data, "--listen", "127.0.0.1:0",
                             "--verification-url", "http://pair.example/", *options, name="lessord")
+        self.addCleanup(lambda: self.assertEqual(server.stop(), 0, self.read(server.log_path)))
         line = server.line()
         self.assertTrue(line.startswith("listening on http://"), line + self.read(server.log_path))
         self.relay = line.split()[-1]
