@@ -3,8 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -20,6 +20,31 @@ static void close_file(FILE **file)
                 (void)fclose(*file);
 }
 
+/* A line of /proc/locks: "1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF". The pid if it is a flock on this
+ * inode. */
+static long pid_of_line(char *line, const struct stat *st)
+{
+        enum { NUMBER, TYPE, MODE, ACCESS, PID, INODE, N_FIELDS };
+        char *fields[N_FIELDS], *rest = line, *end;
+        unsigned long device_major, device_minor;
+
+        for (int i = 0; i < N_FIELDS; i++) {
+                fields[i] = strtok_r(rest, " ", &rest);
+                if (fields[i] == NULL)
+                        return 0;
+        }
+        if (strcmp(fields[TYPE], "FLOCK") != 0)
+                return 0;
+        device_major = strtoul(fields[INODE], &end, 16);
+        if (*end != ':')
+                return 0;
+        device_minor = strtoul(end + 1, &end, 16);
+        if (*end != ':' || device_major != major(st->st_dev) || device_minor != minor(st->st_dev) ||
+            strtoull(end + 1, NULL, 10) != st->st_ino)
+                return 0;
+        return strtol(fields[PID], NULL, 10);
+}
+
 /*
  * The process that holds a flock on this inode, or 0. The kernel's list is the only place that knows: a
  * flock, unlike a POSIX lock, has no call that names its holder, and a number that the holder wrote down
@@ -30,23 +55,13 @@ static long holder_pid(int fd)
         _cleanup_(close_file) FILE *locks = fopen("/proc/locks", "re");
         struct stat st;
         char line[256];
+        long pid = 0;
 
         if (locks == NULL || fstat(fd, &st) != 0)
                 return 0;
-        while (fgets(line, sizeof(line), locks) != NULL) {
-                unsigned major_, minor_;
-                unsigned long long inode;
-                char type[16];
-                long pid;
-
-                if (sscanf(line, "%*s %15s %*s %*s %ld %x:%x:%llu", type, &pid, &major_, &minor_, &inode) !=
-                    5)
-                        continue;
-                if (strcmp(type, "FLOCK") == 0 && inode == st.st_ino && major_ == major(st.st_dev) &&
-                    minor_ == minor(st.st_dev))
-                        return pid;
-        }
-        return 0;
+        while (pid == 0 && fgets(line, sizeof(line), locks) != NULL)
+                pid = pid_of_line(line, &st);
+        return pid;
 }
 
 static int refuse_busy(const char *dir, int fd, struct buf *ret_problem)
