@@ -44,6 +44,8 @@ struct listener {
         struct route_slot *slots;
         size_t n_slots;
         unsigned no_route_counter;
+        struct network *allowed; /* NULL: everybody */
+        size_t n_allowed;
 };
 
 /*
@@ -356,6 +358,18 @@ struct address_table *address_table_free(struct address_table *table);
 /* Counts one in. False when the address has `max` already, or memory is short. Loopback is never counted. */
 bool address_table_enter(struct address_table *table, struct connection *c, unsigned max);
 void address_table_leave(struct address_table *table, struct connection *c);
+
+/* ---- networks.c: who may ask */
+struct network {
+        unsigned char address[16]; /* IPv4 as ::ffff:0:0/96 */
+        unsigned n_bits;           /* of it that count; the others are 0 */
+};
+
+/* Reads "NETWORK,NETWORK", each an address or ADDRESS/BITS. The caller frees. Returns 0, LESSOR_E_INVALID or
+ * LESSOR_E_NOMEM. */
+int networks_read(const char *text, struct network **ret_networks, size_t *ret_n);
+/* Whether the peer is in one of them. False for Unix sockets. */
+bool networks_have(const struct network *networks, size_t n, const struct connection *c);
 
 /* ---- listener.c */
 int listener_open(struct listener *l, struct lessor_arena *arena, const char **ret_problem);

@@ -138,6 +138,10 @@ static enum MHD_Result request_headers(struct request *r, struct MHD_Connection 
                 return refuse_now(r, of_headers, why);
         if (of_target == 400)
                 return refuse_now(r, 400, "the request target is not valid");
+        if (r->connection->listener->allowed != NULL &&
+            !networks_have(r->connection->listener->allowed, r->connection->listener->n_allowed,
+                           r->connection))
+                return refuse(r, 403, "requests come here by way of the public address only");
         if (of_target == 0)
                 r->slot = route_find(r->connection->listener, r->public.method, r->public.path);
         if (r->slot == NULL)

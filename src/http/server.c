@@ -86,18 +86,31 @@ static int listener_copy(struct http_server *server, struct listener *l, const s
         l->name = strdup(from->name);
         if (l->address == NULL || l->name == NULL)
                 return LESSOR_E_NOMEM;
+        if (from->allow_from != NULL) {
+                int r = networks_read(from->allow_from, &l->allowed, &l->n_allowed);
+
+                if (r < 0)
+                        return r;
+        }
         return slots_new(l, from->routes, &server->n_counters);
 }
 
-static int listeners_new(struct http_server *server, const struct http_options *options)
+static int listeners_new(struct http_server *server, const struct http_options *options,
+                         struct lessor_arena *arena, const char **ret_problem)
 {
+        int r;
+
         server->listeners = calloc(options->n_listen + 1, sizeof(*server->listeners));
         if (server->listeners == NULL)
                 return LESSOR_E_NOMEM;
         for (size_t i = 0; i < options->n_listen; i++) {
                 server->n_listeners = i + 1;
-                if (listener_copy(server, &server->listeners[i], &options->listen[i]) < 0)
-                        return LESSOR_E_NOMEM;
+                r = listener_copy(server, &server->listeners[i], &options->listen[i]);
+                if (r == LESSOR_E_INVALID)
+                        return problem(arena, ret_problem, r, "\"%s\" is no list of networks",
+                                       options->listen[i].allow_from);
+                if (r < 0)
+                        return r;
         }
         return 0;
 }
@@ -155,7 +168,7 @@ int http_server_new(const struct http_options *options, struct lessor_arena *are
 
         *ret_problem = NULL;
         if (r == 0)
-                r = listeners_new(server, options);
+                r = listeners_new(server, options, arena, ret_problem);
         if (r == 0)
                 r = tables_new(server);
         if (r == 0)
@@ -258,6 +271,7 @@ struct http_server *http_server_free(struct http_server *server)
                 free(l->address);
                 free(l->name);
                 free(l->slots);
+                free(l->allowed);
         }
         free(server->listeners);
         connections_free(server);

@@ -23,7 +23,13 @@ struct http_listen {
         const struct http_route *routes; /* borrowed for the server's life */
         void *context;                   /* given to the handlers of these routes */
         const char *name;                /* in logs and metrics: "relay", "control" */
+        const char *allow_from;          /* who may ask, as http_networks_check(); others are answered 403.
+                                            NULL: everybody. Not for Unix sockets */
 };
+
+/* Whether `text` is a list of networks: "192.0.2.0/24,2001:db8::1". Returns 0, LESSOR_E_INVALID or
+ * LESSOR_E_NOMEM. */
+int http_networks_check(const char *text);
 
 /* Zero means the default, but where 0 is given a meaning. http_options_init() fills in the defaults. */
 struct http_options {
