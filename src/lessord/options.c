@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/macro.h"
 #include "base/size.h"
+#include "http/server.h"
 #include "lessor/arena.h"
 #include "lessor/error.h"
 #include "lessor/routing_store.h"
@@ -60,6 +61,10 @@ static const struct option_row table[] = {
         {"tls-cert", OPTION_TEXT, AT(tls_cert), NULL, 0, 0, "FILE",
          "certificate chain in PEM, read again on SIGHUP"},
         {"tls-key", OPTION_TEXT, AT(tls_key), NULL, 0, 0, "FILE", "its private key in PEM"},
+        {"redirect-listen", OPTION_TEXT, AT(redirect_listen), NULL, 0, 0, "ADDR:PORT",
+         "plain HTTP that leads to https and serves nothing; needs --tls-cert"},
+        {"allow-from", OPTION_TEXT, AT(allow_from), NULL, 0, 0, "NETWORK,...",
+         "answer only these addresses, as 192.0.2.0/24, and others 403: for a server behind a proxy"},
         {"control-listen", OPTION_TEXT, AT(control_listen), NULL, 0, 0, "ADDR:PORT",
          "serve the control API over TCP too; needs --control-token"},
         {"control-token", OPTION_TEXT, AT(control_token), NULL, 0, 0, "FILE",
@@ -452,6 +457,16 @@ static int check_together(struct reader *r)
         }
         if ((o->tls_cert == NULL) != (o->tls_key == NULL)) {
                 buf_text(r->problem, "--tls-cert and --tls-key go together");
+                return LESSOR_E_INVALID;
+        }
+        if (o->redirect_listen != NULL && o->tls_cert == NULL) {
+                buf_text(r->problem, "--redirect-listen needs --tls-cert: there is no https to lead to");
+                return LESSOR_E_INVALID;
+        }
+        if (o->allow_from != NULL && http_networks_check(o->allow_from) < 0) {
+                buf_printf(r->problem,
+                           "--allow-from: \"%s\" is no list of networks such as 192.0.2.0/24,2001:db8::1",
+                           o->allow_from);
                 return LESSOR_E_INVALID;
         }
         if (o->control_listen != NULL && o->control_token == NULL) {

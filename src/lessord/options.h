@@ -29,6 +29,8 @@ struct options {
         char *daemon_floor;     /* version, or NULL */
         char *tls_cert;         /* file, or NULL */
         char *tls_key;          /* file, or NULL */
+        char *redirect_listen;  /* "ADDR:PORT" of plain HTTP that leads to https, or NULL */
+        char *allow_from;       /* networks that the relay answers, or NULL: all */
         char *control_listen;   /* "ADDR:PORT" for the control API over TCP, or NULL */
         char *control_token;    /* file with the bearer token for it, or NULL */
         char *log_level;        /* debug, info, warning, error */

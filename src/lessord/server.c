@@ -16,6 +16,7 @@
 #include "http/server.h"
 #include "lessor/error.h"
 #include "plane/control.h"
+#include "plane/redirect.h"
 #include "plane/relay.h"
 #include "plane/relay_hooks.h"
 #include "routing/directory/source.h"
@@ -242,7 +243,7 @@ static int open_http(struct server *s)
 {
         const struct options *o = s->options;
         struct http_options options;
-        struct http_listen *listen = lessor_arena_array(s->arena, o->n_listen + 2, sizeof(*listen));
+        struct http_listen *listen = lessor_arena_array(s->arena, o->n_listen + 3, sizeof(*listen));
         const char *problem = NULL;
         size_t n_listen = o->n_listen;
         int e;
@@ -254,7 +255,11 @@ static int open_http(struct server *s)
                                                  .tls = o->tls_cert != NULL,
                                                  .routes = relay_routes(s->relay),
                                                  .context = s->relay,
-                                                 .name = "relay"};
+                                                 .name = "relay",
+                                                 .allow_from = o->allow_from};
+        if (o->redirect_listen != NULL)
+                listen[n_listen++] = (struct http_listen){
+                        .address = o->redirect_listen, .routes = redirect_routes, .name = "redirect"};
         e = add_control_doors(s, listen, &n_listen);
         if (e < 0)
                 return e;
@@ -353,6 +358,8 @@ static void announce(const struct server *s)
 {
         for (size_t i = 0; i < s->options->n_listen; i++)
                 printf("listening on %s\n", s->addresses[i]);
+        if (s->options->redirect_listen != NULL)
+                printf("redirecting on port %u\n", http_server_port(s->http, s->options->n_listen));
         fflush(stdout);
 }
 
