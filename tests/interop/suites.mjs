@@ -87,6 +87,7 @@ const suites = {
   pairing: nodeTests,
   daemon: nodeTests,
   device: nodeTests,
+  audit: nodeTests,
   "reference-relay": referenceRelay,
 };
 

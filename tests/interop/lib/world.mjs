@@ -21,7 +21,8 @@ export class World {
 
   /**
    * options.args: more of lessord's options; options.files: what to write into the directory before it starts, as
-   * {name: value}, which is JSON but for texts; options.grants: false for a server that signs none.
+   * {name: value}, which is JSON but for texts; options.prepare: what else is to be done there; options.grants: false
+   * for a server that signs none.
    */
   static async make(options) {
     const world = new World();
@@ -35,8 +36,9 @@ export class World {
     }
   }
 
-  async #start({ args = () => [], files = {}, grants = true }) {
+  async #start({ args = () => [], files = {}, grants = true, prepare }) {
     this.data = this.at("server");
+    await prepare?.(this);
     for (const [name, value] of Object.entries(files))
       await fs.writeFile(this.at(name), typeof value === "string" ? value : JSON.stringify(value), { mode: 0o600 });
     const more = [];
