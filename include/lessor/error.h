@@ -45,7 +45,13 @@
         X(NO_CHAIN, "there is no succession chain")                                                          \
         X(TOO_LONG, "the succession chain is too long")                                                      \
         X(BROKEN_LINK, "a link of the succession chain does not verify")                                     \
-        X(UNKNOWN_ORIGIN, "the succession chain leads to no known key")
+        X(UNKNOWN_ORIGIN, "the succession chain leads to no known key")                                      \
+        X(NOT_HELD, "the caller does not hold that lease")                                                   \
+        X(AGENT_TOO_OLD, "the agent is older than the oldest that is given work")                            \
+        X(SIZE_CHANGED, "that object was declared with another size")                                        \
+        X(TARGET_LIMIT, "the lease has declared as many objects as it may")                                  \
+        X(BOOT_CHANGED, "the rack has started again since")                                                  \
+        X(FULL, "there is no room for more")
 
 enum lessor_error {
         LESSOR_OK = 0,

@@ -5,6 +5,7 @@
 #include "lessor/arena.h"
 #include "lessor/error.h"
 #include "lessor/relay_types.h"
+#include "lessor/ticket.h"
 
 /*
  * The routing store: what the relay needs from a place that remembers jobs and presence (relay-protocol 10).
@@ -38,11 +39,6 @@ struct lessor_routing_store;
 #define LESSOR_CHURN_EXPIRIES      6
 #define LESSOR_CHURN_WINDOW_MS     300000
 #define LESSOR_CHURN_QUIET_MS      3600000
-
-/* The moment at which an answer may be told. 0 needs no waiting. */
-struct lessor_ticket {
-        uint64_t seq;
-};
 
 /* A runner that is not offered a job again until some time (relay-protocol 10, retryAfter). */
 struct lessor_retry_after {
