@@ -365,7 +365,6 @@ static void announce(const struct server *s)
 
 static void reload(struct server *s)
 {
-        _cleanup_(buf_done) struct buf problem = {0};
         const char *why = NULL;
         struct lessor_arena *arena = lessor_arena_new();
 

@@ -329,6 +329,8 @@ static void the_end_of_plain_text_is_found_at_every_place(void **state)
 {
         static const char *const ends[] = {"\"", "\\n\"", "\n\"", "\x1f\"", "\\u00e9\""};
         static const int verdicts[] = {0, 0, LESSOR_E_MALFORMED, LESSOR_E_MALFORMED, 0};
+        /* DEL, '!', '#', '[' and ']' are the neighbours of what is looked for */
+        static const char plain[] = "\x7f !#[]^\xc3\xa9~ \x7f!#[]^ \xc3\xa9~~~~~~~";
         char text[64];
 
         (void)state;
@@ -337,10 +339,7 @@ static void the_end_of_plain_text_is_found_at_every_place(void **state)
                         struct json *value;
                         int length;
 
-                        /* DEL, '!', '#' and ']' are the neighbours of what is looked for */
-                        length = snprintf(text, sizeof(text), "\"%.*s%s", (int)n,
-                                          "\x7f !#[]^\xc3\xa9~ \x7f!#[]^ \xc3\xa9~~~~" + (n % 2 == 0 ? 0 : 1),
-                                          ends[e]);
+                        length = snprintf(text, sizeof(text), "\"%.*s%s", (int)n, &plain[n % 2], ends[e]);
                         if (!utf8_valid((struct lessor_slice){text, (size_t)length}))
                                 continue;
                         check_int(text, read_exactly(text, (size_t)length, &value), verdicts[e]);
