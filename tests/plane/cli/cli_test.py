@@ -555,7 +555,7 @@ class Api(Case):
 
     def test_bad_bodies(self):
         for body, part in ((b"", "DeviceName"), (b"{", "DeviceName"), (b"[]", "DeviceName"),
-                           (b'{"runnerId":"a","runnerId":"b"}', "uplicate"),
+                           (b'{"runnerId":"a","runnerId":"b"}', "twice"),
                            (b'{"runnerId":"a","more":1}', "more"), (b'{"runnerId":1}', "runnerId"),
                            (b'{"runnerId":""}', "runnerId"), (b'{"runnerId":"\xff"}', "DeviceName"),
                            (b"[" * 200, "DeviceName"), (b"{}", "runnerId")):
