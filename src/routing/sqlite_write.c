@@ -8,26 +8,25 @@
 #include "routing/sqlite_internal.h"
 #include "routing/sqlite_schema.h"
 
-#define STATE_SQL                           \
-        "REPLACE INTO routing_state VALUES" \
-        "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)"
-#define ASIDE_CANCELLED_SQL                                                        \
-        "INSERT INTO routing_state(seq, state, cancelled) VALUES(?1, 'queued', 1)" \
-        " ON CONFLICT(seq) DO UPDATE SET cancelled=1"
+static const char state_sql[] = "REPLACE INTO routing_state VALUES"
+                                "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+static const char aside_cancelled_sql[] =
+        "INSERT INTO routing_state(seq, state, cancelled) VALUES(?1, 'queued', 1)"
+        " ON CONFLICT(seq) DO UPDATE SET cancelled=1";
 
 /* clang-format off */
 static const char *const write_sql[N_WRITE_KINDS] = {
         [WRITE_HOLDER] = "REPLACE INTO routing_holder VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
         [WRITE_JOB] = "REPLACE INTO routing_job VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         [WRITE_JOB_GONE] = "DELETE FROM routing_job WHERE seq=?1",
-        [WRITE_STATE] = STATE_SQL,
+        [WRITE_STATE] = state_sql,
         [WRITE_STATE_GONE] = "DELETE FROM routing_state WHERE seq=?1",
         [WRITE_BAR] = "REPLACE INTO routing_bar VALUES(?1, ?2, ?3)",
         [WRITE_BARS_GONE] = "DELETE FROM routing_bar WHERE seq=?1",
         [WRITE_ENVELOPE] = "REPLACE INTO routing_envelope VALUES(?1, ?2, ?3, ?4)",
         [WRITE_ENVELOPE_GONE] = "DELETE FROM routing_envelope WHERE id=?1",
         [WRITE_PRESENCE] = "REPLACE INTO routing_presence VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        [WRITE_ASIDE_CANCELLED] = ASIDE_CANCELLED_SQL,
+        [WRITE_ASIDE_CANCELLED] = aside_cancelled_sql,
         [WRITE_CHECK] = "REPLACE INTO routing_meta VALUES('checked_ms', ?2)",
 };
 /* clang-format on */
