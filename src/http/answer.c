@@ -14,14 +14,15 @@ struct error_name {
         const char *phrase; /* of a status line that MHD does not write */
 };
 
+/* Only words of the protocol (relay-protocol 5): its clients know no others, and the status says the rest. */
 static const struct error_name error_names[] = {
         {400, "bad-request", "Bad Request"},
         {404, "not-found", "Not Found"},
-        {408, "timeout", "Request Timeout"},
-        {413, "too-large", "Content Too Large"},
-        {431, "headers-too-large", "Request Header Fields Too Large"},
-        {500, "internal", "Internal Server Error"},
-        {503, "unavailable", "Service Unavailable"},
+        {408, "bad-request", "Request Timeout"},
+        {413, "bad-request", "Content Too Large"},
+        {431, "bad-request", "Request Header Fields Too Large"},
+        {500, "server-error", "Internal Server Error"},
+        {503, "server-error", "Service Unavailable"},
 };
 
 static const struct error_name *error_name(unsigned status)

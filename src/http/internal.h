@@ -143,6 +143,7 @@ struct request {
 
         /* receiving */
         struct lessor_slice target; /* as sent, in the arena */
+        const char *target_at;      /* where MHD has it; only to compare with */
         struct lessor_slice host;
         struct header *headers; /* in the arena; texts are MHD's, valid as long as the request */
         size_t n_headers;

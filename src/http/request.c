@@ -78,6 +78,7 @@ void *request_begin(void *context, const char *target, struct MHD_Connection *mh
                 request_release(worker, r);
                 return NULL;
         }
+        r->target_at = target;
         r->connection = c;
         r->public.received_us = clock_monotonic_us();
         r->phase = PHASE_HEADERS;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
@@ -15,6 +16,7 @@
 #include "base/macro.h"
 #include "http/server.h"
 #include "lessor/error.h"
+#include "lessord/descriptors.h"
 #include "plane/control.h"
 #include "plane/redirect.h"
 #include "plane/relay.h"
@@ -47,6 +49,7 @@ struct server {
         struct control *control;
         const char *const *addresses; /* of the relay's listeners, as people read them; in the arena */
         struct http_server *http;
+        int64_t n_connections; /* that there may be: what was asked for, or what open files allow */
 };
 
 /* --- Parts --- */
@@ -270,7 +273,7 @@ static int open_http(struct server *s)
                 options.threads = (unsigned)o->threads;
         options.tls_cert = o->tls_cert;
         options.tls_key = o->tls_key;
-        options.max_connections = (unsigned)o->max_connections;
+        options.max_connections = (unsigned)s->n_connections;
         options.max_per_address = (unsigned)o->max_connections_per_address;
         e = http_server_new(&options, s->arena, &s->http, &problem);
         return e < 0 ? explain_text(s, e, problem) : 0;
@@ -408,11 +411,19 @@ static void attend(struct server *s, const sigset_t *signals)
         }
 }
 
+static int64_t worker_threads(const struct options *options)
+{
+        return options->threads > 0 ? options->threads : sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 int server_run(const struct options *options, struct buf *ret_problem)
 {
         struct server s = {.options = options, .problem = ret_problem};
         sigset_t signals;
         int e;
+
+        s.n_connections = descriptors_reserve(options->max_connections,
+                                              (int64_t)options->n_listen + 2 + worker_threads(options));
 
         /* Blocked before any thread is made, so that only attend() receives them. */
         sigemptyset(&signals);

@@ -62,7 +62,7 @@ static void expect_408(int from)
         assert_true(reply.closes);
         assert_non_null(strstr(reply.head, "\r\nDate: "));
         assert_string_equal(reply.body,
-                            "{\"error\":\"timeout\",\"message\":\"the request took too long to arrive\"}");
+                            "{\"error\":\"bad-request\",\"message\":\"the request took too long to arrive\"}");
         client_expect_closed(from);
 }
 

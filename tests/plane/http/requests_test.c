@@ -139,6 +139,80 @@ static void malformed_targets_and_hosts_are_400(void **state)
         }
 }
 
+/* Each by itself in a request that is good without it: what a proxy reads otherwise than we do. */
+static void heads_that_can_be_read_in_two_ways_are_400(void **state)
+{
+#define HEAD(text)                     \
+        {                              \
+                text, sizeof(text) - 1 \
+        }
+        static const struct {
+                const char *p;
+                size_t n;
+        } requests[] = {
+                HEAD("GET /show HTTP/1.1\r\n" HOST "X-A: b\0c\r\nX-B: d\r\n\r\n"),
+                HEAD("GET /show HTTP/1.1\r\n" HOST "X-A: b\0\r\nX-B: d\r\n\r\n"),
+                HEAD("GET /show HTTP/1.1\r\n" HOST "X-A: \0b\r\nX-B: d\r\n\r\n"),
+                HEAD("GET /show HTTP/1.1\r\n" HOST "X-A: b\0c\r\n\r\n"),
+                HEAD("GET /show HTTP/1.1\r\n" HOST "X-A: b\0\0\0\0\0c\r\n\r\n"),
+                HEAD("GET /show HTTP/1.1\r\n" HOST "X-A: b\0\r\n\r\n"),
+                HEAD("GET /show HTTP/1.1\r\nHost: here\0there\r\n\r\n"),
+                HEAD("GET /show HTTP/1.1\r\n" HOST "X-A\0: b\r\n\r\n"),
+                HEAD("GET /show\0x HTTP/1.1\r\n" HOST "\r\n"),
+                HEAD("GET /show?q=\0x HTTP/1.1\r\n" HOST "\r\n"),
+                HEAD("GET\0 /show HTTP/1.1\r\n" HOST "\r\n"),
+                HEAD("GET /show HTTP/1.1\0\r\n" HOST "\r\n"),
+                HEAD("GET /show HTTP/1.1\r\n" HOST "X-A: b\rX-B: c\r\n\r\n"),
+                HEAD("GET /show HTTP/1.1\r\n" HOST "X-A: b\x7f\r\n\r\n"),
+                HEAD("GET /show HTTP/1.1\r\n" HOST "X-A: b\nX-B: c\r\n\r\n"),
+                HEAD("GET /show HTTP/1.1\n" HOST "\r\n"),
+                HEAD("GET /show HTTP/1.1\r\n" HOST "X-A: b\n\n"),
+                HEAD("GET /show HTTP/1.1\r\n" HOST "X-A: b\r\n c\r\nX-B: d\r\n\r\n"),
+                HEAD("GET /show HTTP/1.1\r\n" HOST "X-A: b\r\n\tc\r\n\r\n"),
+                HEAD("GET /show HTTP/1.1\r\nHost: here\r\n there\r\n\r\n"),
+                HEAD("GET  /show HTTP/1.1\r\n" HOST "\r\n"),
+        };
+#undef HEAD
+
+        (void)state;
+        expect("GET /show HTTP/1.1\r\n" HOST "X-A:b\r\nX-B: \t c \t\r\nX-C:\r\nX-D: \xc3\xa4\r\n\r\n", 200,
+               NULL);
+        for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+                int one = client_connect(f);
+                struct reply reply;
+
+                client_send_bytes(one, requests[i].p, requests[i].n);
+                reply = client_read(one);
+                if (reply.status != 400)
+                        print_error("request %zu: %d\n", i, reply.status);
+                assert_int_equal(reply.status, 400);
+                assert_true(reply.closes);
+                close(one);
+        }
+}
+
+/* MHD's buffer grows and moves meanwhile, which must not look like a damaged head. */
+static void long_heads_may_come_in_pieces(void **state)
+{
+        char head[6000] = "GET /show?q=long HTTP/1.1\r\n" HOST;
+        size_t n = strlen(head);
+
+        (void)state;
+        for (int i = 0; i < 60; i++)
+                n += (size_t)snprintf(head + n, sizeof(head) - n, "X-%d: %0*d\r\n", i, 1 + i, i);
+        n += (size_t)snprintf(head + n, sizeof(head) - n, "\r\n");
+        for (size_t piece = 1; piece < 3000; piece = piece * 3 + 4) {
+                int one = client_connect(f);
+
+                for (int again = 0; again < 3; again++) {
+                        for (size_t at = 0; at < n; at += piece)
+                                client_send_bytes(one, head + at, n - at < piece ? n - at : piece);
+                        assert_string_equal(client_read(one).body, "GET /show long - here");
+                }
+                close(one);
+        }
+}
+
 static void absolute_target_names_path_and_host(void **state)
 {
         (void)state;
@@ -409,6 +483,8 @@ int main(void)
                 CASE(chunked_bodies_are_put_together),
                 CASE(malformed_framing_is_400_and_the_end),
                 CASE(malformed_targets_and_hosts_are_400),
+                CASE(heads_that_can_be_read_in_two_ways_are_400),
+                CASE(long_heads_may_come_in_pieces),
                 CASE(absolute_target_names_path_and_host),
                 CASE(paths_are_compared_as_sent),
                 CASE(any_method_reaches_a_handler_that_takes_any),
