@@ -37,7 +37,7 @@ before(async () => {
   world.atEnd(() => model.stop());
   site = await world.site("notes");
   await world.lessor("consent", "add", OWNER, "notes", "--service", SERVICE);
-  const service = { type: "openai-http", baseUrl: model.baseUrl, model: MODEL, kinds: ["llm.generate", "llm.chat"] };
+  const service = { type: "openai-http", baseUrl: model.baseUrl, model: MODEL, kinds: ["llm.generate", "llm.chat"], offer: "team" };
   await fs.mkdir(world.at("byollm"));
   await fs.writeFile(
     world.at("byollm/config.json"),
@@ -92,6 +92,21 @@ test("it answers several jobs at once", async () => {
   );
 });
 
+test("it works for a member of its owner's team, who is told whose device it was", async () => {
+  await world.lessor("roster", "add", "lab", "--owner", OWNER, "bob");
+  await world.lessor("consent", "add", "bob", "notes", "--service", SERVICE, "--service-owner", OWNER);
+  const result = await site.ask("bob", "a walnut");
+  assert.equal(result.outcome.text, model.answerTo("a walnut"));
+  assert.equal(result.provenance.runnerOwner, OWNER);
+  assert.equal(result.provenance.untrusted, true);
+
+  await world.lessor("roster", "member", "rm", "lab", "bob");
+  const job = await site.enqueue({ owner: "bob", payload: { prompt: "another walnut" } });
+  assert.equal((await site.ask(OWNER, "a hazelnut")).state, "ok");
+  assert.ok(!daemon.output.includes(job.id));
+  await site.cancel(job.id);
+});
+
 test("a model's failure reaches the site as an error outcome", async () => {
   const result = await site.ask(OWNER, "please fail");
   assert.equal(result.state, "error");
@@ -107,7 +122,7 @@ test("a cancelled job stops at the daemon while it runs", async () => {
   await site.sealed(job);
   const call = await model.hanging();
   await site.cancel(job.id);
-  await call.hungUp;
+  await call.hungUp();
   await daemon.saw(new RegExp(`canceled ${job.id}`));
 });
 

@@ -82,7 +82,7 @@ test("a device in front of a model", async (t) => {
     await site.sealed(job);
     const call = await model.hanging();
     await site.cancel(job.id);
-    await call.hungUp;
+    await call.hungUp();
     assert.equal((await site.ask("olga", "next")).state, "ok");
   });
 

@@ -2,6 +2,8 @@
 import { once } from "node:events";
 import http from "node:http";
 
+import { within } from "./process.mjs";
+
 /** The model's name, and that of the service that serves it. */
 export const MODEL = "parrot";
 
@@ -49,16 +51,17 @@ export class FakeModel {
   }
 
   #hang(response) {
-    const call = { hungUp: once(response, "close") };
+    const closed = once(response, "close");
+    const call = { hungUp: () => within(closed, "the caller to hang up") };
     const waiter = this.#waiting.shift();
     if (waiter === undefined) this.#hanging.push(call);
     else waiter(call);
   }
 
-  /** The next call that hangs; its `hungUp` resolves when the caller has gone. */
-  hanging() {
+  /** The next call that hangs; its `hungUp()` resolves when the caller has gone. */
+  async hanging() {
     const call = this.#hanging.shift();
-    return call === undefined ? new Promise((resolve) => this.#waiting.push(resolve)) : Promise.resolve(call);
+    return call ?? within(new Promise((resolve) => this.#waiting.push(resolve)), "a call to the model");
   }
 
   answerTo(prompt) {

@@ -5,6 +5,26 @@ import { once } from "node:events";
 /** How long anything may take before a test says that it hangs: generous, for busy machines. */
 export const PATIENCE_MS = Number(process.env.LESSOR_INTEROP_PATIENCE_MS ?? 60_000);
 
+// A test that is itself ended, by its runner's patience or by hand, leaves nobody behind.
+const living = new Set();
+process.on("exit", () => {
+  for (const child of living) child.kill("SIGKILL");
+});
+for (const signal of ["SIGTERM", "SIGINT"]) process.once(signal, () => process.exit(1));
+
+/** The promise, or a failure that says what was waited for in vain. */
+export async function within(promise, what) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`waited in vain for ${what}`)), PATIENCE_MS);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 /**
  * A process under a test. What it prints is kept, and can be awaited: nothing here sleeps. `stop` is idempotent, and
  * waits for the end.
@@ -13,11 +33,13 @@ export class Process {
   #child;
   #watchers = new Set();
   #name;
+  #exited;
   output = "";
 
   constructor(name, program, args, { env = {}, cwd } = {}) {
     this.#name = name;
     this.#child = spawn(program, args, { cwd, env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"] });
+    living.add(this.#child);
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
       stream.setEncoding("utf8");
       stream.on("data", (text) => {
@@ -25,15 +47,21 @@ export class Process {
         this.#look();
       });
     }
-    this.exited = new Promise((resolve, reject) => {
+    this.#exited = new Promise((resolve, reject) => {
       this.#child.once("error", reject);
       this.#child.once("close", (code, signal) => {
         this.ended = true;
+        living.delete(this.#child);
         resolve(code ?? signal);
         this.#look();
       });
     });
-    this.exited.catch(() => {});
+    this.#exited.catch(() => {});
+  }
+
+  /** The exit status, or the signal that ended it. */
+  get exited() {
+    return within(this.#exited, `the end of ${this.#name}`);
   }
 
   get pid() {
@@ -82,11 +110,13 @@ export async function run(program, args, { env = {}, status = 0, input } = {}) {
   const child = spawn(program, args, { env: { ...process.env, ...env }, stdio: ["pipe", "pipe", "pipe"] });
   let stdout = "";
   let stderr = "";
+  living.add(child);
   child.stdout.setEncoding("utf8").on("data", (text) => (stdout += text));
   child.stderr.setEncoding("utf8").on("data", (text) => (stderr += text));
   child.stdin.on("error", () => {});
   child.stdin.end(input);
-  const [code, signal] = await once(child, "close");
+  const [code, signal] = await within(once(child, "close"), `the end of ${program} ${args.join(" ")}`);
+  living.delete(child);
   if ((code ?? signal) !== status)
     throw new Error(`${program} ${args.join(" ")} ended with ${code ?? signal}:\n${stdout}${stderr}`);
   return stdout;
