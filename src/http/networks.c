@@ -32,7 +32,7 @@ static int read_bits(const char *text, unsigned most, unsigned *ret_bits)
 /* The bit at `i`, the highest of the first byte first. */
 static unsigned bit(const unsigned char *bytes, unsigned i)
 {
-        return bytes[i / 8] >> (7 - i % 8) & 1u;
+        return ((unsigned)bytes[i / 8] >> (7 - i % 8)) & 1u;
 }
 
 static int network_read(struct lessor_slice text, struct network *ret_network)
