@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+import assert from "node:assert/strict";
 import fs from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
@@ -52,6 +53,8 @@ export class World {
       ...more,
       ...args(this),
     ]);
+    // A leak that a sanitizer found, too, shows in how the server ends.
+    this.atEnd(async () => assert.equal(await this.server.stop(), 0, this.server.output));
     this.relay = (await this.server.saw(/^listening on (\S+)$/m))[1];
   }
 
@@ -93,12 +96,18 @@ export class World {
     return new SiteApp(new ByollmApp({ store: new MemoryStore(), siteKeys, lane }));
   }
 
+  /** Ends everything, also when some of it ends badly, which is then told. */
   async end() {
-    try {
-      for (const end of this.#ends.reverse()) await end();
-    } finally {
-      await fs.rm(this.dir, { recursive: true });
+    const errors = [];
+    for (const end of this.#ends.reverse()) {
+      try {
+        await end();
+      } catch (error) {
+        errors.push(error);
+      }
     }
+    await fs.rm(this.dir, { recursive: true });
+    if (errors.length > 0) throw errors[0];
   }
 }
 
