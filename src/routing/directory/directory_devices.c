@@ -5,9 +5,13 @@
 #include "routing/directory/directory_internal.h"
 
 #define RUNNER_ID_PREFIX "runner_"
-#define DEVICE_COLUMNS                                                                               \
-        "runner_id, owner, identity, encryption, encryption_sig, key_id, label, platform, revoked, " \
-        "created_ms"
+/*
+ * Of a removed device only the runner id counts. With its identity still in the projection, pairing would
+ * find it approved, hand out the revoked runner id, and never show a code to approve anew.
+ */
+#define DEVICE_COLUMNS                                                                         \
+        "runner_id, owner, CASE removed WHEN 0 THEN identity ELSE 'removed' END, encryption, " \
+        "encryption_sig, key_id, label, platform, revoked, created_ms"
 
 static int read_device(const struct sql_rows *rows, struct lessor_arena *arena,
                        struct directory_device *device)

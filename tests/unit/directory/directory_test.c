@@ -426,6 +426,10 @@ static void a_revoked_device_stays_revoked(void **state)
         assert_int_equal(directory_device_remove(h->d, device.runner_id), LESSOR_E_NOT_FOUND);
         assert_int_equal(directory_devices(h->d, h->w->arena, &devices), 0);
         assert_int_equal(devices.n, 0);
+        p = projection_cell_get(&h->projections);
+        assert_true(projection_device_revoked(p, device.runner_id));
+        assert_null(projection_device_by_identity(p, device.device.identity));
+        projection_unref(p);
         assert_int_equal(directory_device_add(h->d, S("ben"), &device.device, S(NULL), S(NULL), 11,
                                               h->w->arena, &again),
                          0);
