@@ -9,6 +9,7 @@
 #include "machine.h"
 
 #define DEADLINE_MS 7200000
+#define NAP_NS      200000 /* a few requests' worth */
 
 int request_enqueue(const struct world *world, unsigned site, const char *owner, const char *job_id,
                     const char *kind, struct buf *out)
@@ -117,7 +118,8 @@ int request_list_send(const struct request_list *list, struct traffic *traffic,
                       struct request_outcome *ret_outcome)
 {
         struct sending s = {.list = list, .outcome = ret_outcome};
-        const struct traffic_plan plan = {.next = send_next, .answered = note_answer, .context = &s};
+        const struct traffic_plan plan = {
+                .next = send_next, .answered = note_answer, .context = &s, .nap_ns = NAP_NS};
         uint64_t begin_ns = now_ns();
         int e;
 

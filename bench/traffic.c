@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lessor/error.h"
@@ -177,6 +178,23 @@ static int read_some(struct traffic *t, struct lane *lane)
         }
 }
 
+/* Waits for lanes that are ready. Returns how many, as epoll_wait; 0 when the patience is at an end. */
+static int wait_for_lanes(struct traffic *t, struct epoll_event events[EVENTS_AT_ONCE])
+{
+        const struct timespec nap = {.tv_nsec = (long)t->plan->nap_ns};
+        uint64_t end_ns;
+        int n;
+
+        if (t->plan->nap_ns == 0)
+                return epoll_wait(t->epoll, events, EVENTS_AT_ONCE, PATIENCE_MS);
+        end_ns = now_ns() + PATIENCE_MS * 1000000ull;
+        do {
+                nanosleep(&nap, NULL);
+                n = epoll_wait(t->epoll, events, EVENTS_AT_ONCE, 0);
+        } while (n == 0 && now_ns() < end_ns);
+        return n;
+}
+
 int traffic_run(struct traffic *t, const struct traffic_plan *plan)
 {
         struct epoll_event events[EVENTS_AT_ONCE];
@@ -189,7 +207,7 @@ int traffic_run(struct traffic *t, const struct traffic_plan *plan)
                         return e;
         }
         while (t->n_busy > 0) {
-                int n = epoll_wait(t->epoll, events, EVENTS_AT_ONCE, PATIENCE_MS);
+                int n = wait_for_lanes(t, events);
 
                 if (n == 0)
                         return LESSOR_E_TIMEOUT;

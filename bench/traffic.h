@@ -30,6 +30,13 @@ struct traffic_plan {
         /* Returns 0, or an error, which ends the run. */
         int (*answered)(void *context, unsigned lane, const struct traffic_answer *answer);
         void *context;
+        /*
+         * How long to sleep when nothing has been answered, instead of until something is; 0: wait. On
+         * loopback it is the server that pays for waking the generator, at each answer, which no client of a
+         * network costs it. Shorter than what the lanes keep the server busy for; the latencies are wrong by
+         * as much.
+         */
+        uint64_t nap_ns;
 };
 
 /* Opens the connections. LESSOR_E_IO when one cannot be opened, LESSOR_E_NOMEM. */

@@ -2,6 +2,7 @@
 #include "base/buf.h"
 
 #include <sodium.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -67,9 +68,15 @@ int buf_reserve(struct buf *b, size_t extra)
         return 0;
 }
 
+/* Whether `n` bytes and the NUL fit without more memory: nearly always, and then nothing is called. */
+static inline bool has_room(const struct buf *b, size_t n)
+{
+        return b->error == 0 && b->cap > b->n && n < b->cap - b->n;
+}
+
 int buf_append(struct buf *b, const void *bytes, size_t n)
 {
-        int r = buf_reserve(b, n);
+        int r = has_room(b, n) ? 0 : buf_reserve(b, n);
 
         if (r < 0)
                 return r;
@@ -92,7 +99,11 @@ int buf_text(struct buf *b, const char *text)
 
 int buf_char(struct buf *b, char c)
 {
-        return buf_append(b, &c, 1);
+        if (!has_room(b, 1))
+                return buf_append(b, &c, 1);
+        b->p[b->n++] = c;
+        b->p[b->n] = '\0';
+        return 0;
 }
 
 int buf_vprintf(struct buf *b, const char *format, va_list args)

@@ -10,7 +10,8 @@
 
 /*
  * The log: one JSON object a line on stderr, `{"at":"2026-01-01T00:00:00.000Z","level":"info","event":...}`.
- * The only global of the project. Thread-safe; a line is written with one write(2).
+ * The only global of the project. Thread-safe. A line is written with one write(2), or with those before it
+ * after log_delay_start().
  *
  * Never log a token, a key, a signature, a payload or a body. There is on purpose no way to log bytes: fields
  * are texts and numbers that the caller names one by one.
@@ -33,6 +34,19 @@ struct log_field {
 /* Lines below this level are dropped. Default: info. */
 void log_set_level(enum log_level level);
 bool log_enabled(enum log_level level);
+
+/*
+ * From now on lines below warning are gathered and written together, at most LOG_DELAY_MS late, by a thread
+ * of the log's own; a warning or an error is written at once, after all that came before it. What a program
+ * that is killed had gathered is lost. Returns 0, or LESSOR_E_NOMEM when there can be no such thread or no
+ * memory: then nothing is delayed. Once, not thread-safe.
+ */
+#define LOG_DELAY_MS 200
+int log_delay_start(void);
+
+/* Writes what was gathered and delays nothing any more. Harmless without log_delay_start(). Not thread-safe.
+ */
+void log_delay_stop(void);
 
 /* Writes one line. `fields` may be NULL when n is 0. Fields with an absent text are left out. */
 void log_fields(enum log_level level, const char *event, const struct log_field *fields, size_t n);

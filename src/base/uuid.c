@@ -3,7 +3,10 @@
 
 #include <pthread.h>
 #include <sodium.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+
+#define POOL_BYTES 512 /* a multiple of what one id takes, so that none is left over */
 
 #define LOW_BITS  62
 #define LOW_MASK  ((UINT64_C(1) << LOW_BITS) - 1)
@@ -20,12 +23,44 @@ static void sodium_ready(void)
                 abort();
 }
 
+/* A child of fork() must not give out what its parent has: the bytes of another generation are not used. */
+static _Atomic unsigned generation = 1;
+
+static void forked(void)
+{
+        atomic_fetch_add(&generation, 1);
+}
+
+static void pool_ready(void)
+{
+        sodium_ready();
+        pthread_atfork(NULL, NULL, forked);
+}
+
+/*
+ * Random bytes that nobody has seen yet, since asking the system costs a call each time and every grant needs
+ * some. Each thread has its own; what is given out is wiped here.
+ */
+struct pool {
+        uint8_t bytes[POOL_BYTES];
+        size_t left; /* at the front */
+        unsigned generation;
+};
+
 static void random_bytes(void *bytes, size_t n)
 {
         static pthread_once_t once = PTHREAD_ONCE_INIT;
+        static _Thread_local struct pool pool;
 
-        pthread_once(&once, sodium_ready);
-        randombytes_buf(bytes, n);
+        pthread_once(&once, pool_ready);
+        if (pool.left < n || pool.generation != atomic_load_explicit(&generation, memory_order_relaxed)) {
+                randombytes_buf(pool.bytes, sizeof(pool.bytes));
+                pool.left = sizeof(pool.bytes);
+                pool.generation = atomic_load_explicit(&generation, memory_order_relaxed);
+        }
+        pool.left -= n;
+        memcpy(bytes, pool.bytes + pool.left, n);
+        sodium_memzero(pool.bytes + pool.left, n);
 }
 
 static void write_text(const uint8_t id[16], char ret_text[UUID_TEXT_LEN + 1])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "crypto/request_signature.h"
 
-#include <sodium.h>
+#include <nettle/sha2.h>
 #include <stdlib.h>
 
 #include "base/limits.h"
@@ -19,7 +19,13 @@ static const struct lessor_slice site_prefix = LESSOR_SLICE("site/");
 
 void request_body_hash(struct lessor_slice body, uint8_t ret_hash[REQUEST_BODY_HASH_BYTES])
 {
-        crypto_hash_sha256(ret_hash, (const unsigned char *)body.p, body.n);
+        struct sha256_ctx context;
+
+        /* Every request's body passes here, and libsodium leaves the processor's SHA instructions unused. */
+        sha256_init(&context);
+        if (body.n > 0)
+                sha256_update(&context, body.n, (const uint8_t *)body.p);
+        sha256_digest(&context, REQUEST_BODY_HASH_BYTES, ret_hash);
 }
 
 int request_issued_read(struct lessor_slice header, int64_t *ret_issued_ms)

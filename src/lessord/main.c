@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <malloc.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,16 @@ static void set_log_level(const char *name)
                         log_set_level((enum log_level)i);
 }
 
+/*
+ * malloc gives the end of a heap back to the system as soon as it is free and asks for it again in small
+ * steps, so a busy server would spend its time in page faults.
+ */
+static void keep_memory(void)
+{
+        mallopt(M_TRIM_THRESHOLD, 64 << 20);
+        mallopt(M_TOP_PAD, 1 << 20);
+}
+
 int main(int argc, char **argv)
 {
         _cleanup_(options_done) struct options options = {0};
@@ -55,7 +66,14 @@ int main(int argc, char **argv)
                 return print(&text);
         }
         set_log_level(options.log_level);
-        e = options.check_config ? server_check(&options, &text) : server_run(&options, &text);
+        if (options.check_config) {
+                e = server_check(&options, &text);
+        } else {
+                keep_memory();
+                (void)log_delay_start(); /* without it every line is written by itself */
+                e = server_run(&options, &text);
+                log_delay_stop();
+        }
         if (e < 0)
                 return complain(&text, e);
         if (options.check_config) {

@@ -2,8 +2,11 @@
 #include "check.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -103,12 +106,129 @@ static void lines_below_the_level_are_dropped(void **state)
         log_set_level(LOG_LEVEL_INFO);
 }
 
+/* --- delayed lines --- */
+
+static void write_levels_delayed(void)
+{
+        assert_int_equal(log_delay_start(), 0);
+        log_info("first");
+        log_warning("second");
+        log_info("third");
+        log_delay_stop();
+}
+
+static void delayed_lines_keep_their_order(void **state)
+{
+        char text[1024];
+        const char *first, *second, *third;
+
+        (void)state;
+        capture(write_levels_delayed, text, sizeof(text));
+        first = strstr(text, "\"first\"");
+        second = strstr(text, "\"second\"");
+        third = strstr(text, "\"third\"");
+        assert_non_null(first);
+        assert_true(first < second && second < third);
+}
+
+/* What is on stderr, a file, by now. */
+static off_t written(void)
+{
+        struct stat status;
+
+        assert_int_equal(fstat(STDERR_FILENO, &status), 0);
+        return status.st_size;
+}
+
+static void write_warning_delayed(void)
+{
+        off_t before;
+
+        assert_int_equal(log_delay_start(), 0);
+        log_info("before");
+        before = written();
+        log_warning("now");
+        assert_true(written() > before);
+        log_delay_stop();
+}
+
+static void a_warning_does_not_wait(void **state)
+{
+        char text[1024];
+
+        (void)state;
+        capture(write_warning_delayed, text, sizeof(text));
+        assert_non_null(strstr(text, "before"));
+        assert_non_null(strstr(text, "now"));
+}
+
+/* Returns when the log's thread has written it; the test's own time limit is for when it never does. */
+static void await_line(void)
+{
+        assert_int_equal(log_delay_start(), 0);
+        log_info("alone");
+        while (written() == 0)
+                sched_yield();
+        log_delay_stop();
+}
+
+static void a_delayed_line_is_written_by_itself(void **state)
+{
+        char text[1024];
+
+        (void)state;
+        capture(await_line, text, sizeof(text));
+        assert_non_null(strstr(text, "alone"));
+}
+
+#define MANY_LINES 3000
+#define LONG_TEXT  70000
+
+static void write_too_much(void)
+{
+        char *big = malloc(LONG_TEXT);
+
+        assert_non_null(big);
+        memset(big, 'x', LONG_TEXT);
+        assert_int_equal(log_delay_start(), 0);
+        for (int i = 0; i < MANY_LINES; i++)
+                log_info("line", LOG_INT("i", i));
+        log_info("big", LOG_TEXT("text", ((struct lessor_slice){big, LONG_TEXT})));
+        log_info("last");
+        log_delay_stop();
+        free(big);
+}
+
+static void more_than_fits_is_written_in_order(void **state)
+{
+        size_t cap = MANY_LINES * 100 + 2 * LONG_TEXT;
+        char *text = malloc(cap), want[32];
+        const char *at = text;
+
+        (void)state;
+        assert_non_null(text);
+        capture(write_too_much, text, cap);
+        for (int i = 0; i < MANY_LINES; i++) {
+                snprintf(want, sizeof(want), "\"i\":%d}\n", i);
+                at = strstr(at, want);
+                assert_non_null(at);
+        }
+        at = strstr(at, "xxx");
+        assert_non_null(at);
+        assert_non_null(strstr(at, "last"));
+        free(text);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_line_is_one_json_object),
                 cmocka_unit_test(text_that_is_no_utf8_is_made_so),
                 cmocka_unit_test(lines_below_the_level_are_dropped),
+                cmocka_unit_test(delayed_lines_keep_their_order),
+                cmocka_unit_test(a_warning_does_not_wait),
+                cmocka_unit_test(a_delayed_line_is_written_by_itself),
+                cmocka_unit_test(more_than_fits_is_written_in_order),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/uuid.h"
 
@@ -30,6 +32,31 @@ static void version_4_is_random(void **state)
                 check_form(a, '4');
                 assert_string_not_equal(a, b);
                 assert_false(uuid_is_v7(lessor_slice_of(a)));
+        }
+}
+
+static void a_child_process_makes_ids_of_its_own(void **state)
+{
+        char ours[UUID_TEXT_LEN + 1], theirs[UUID_TEXT_LEN + 1];
+        int ends[2];
+        pid_t pid;
+
+        (void)state;
+        uuid_v4(ours); /* random bytes for more than one are there now */
+        assert_int_equal(pipe(ends), 0);
+        pid = fork();
+        if (pid == 0) {
+                uuid_v4(theirs);
+                _exit(write(ends[1], theirs, sizeof(theirs)) == (ssize_t)sizeof(theirs) ? 0 : 1);
+        }
+        assert_true(pid > 0);
+        close(ends[1]);
+        assert_int_equal(read(ends[0], theirs, sizeof(theirs)), sizeof(theirs));
+        close(ends[0]);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        for (int i = 0; i < 100; i++) {
+                uuid_v4(ours);
+                assert_string_not_equal(ours, theirs);
         }
 }
 
@@ -127,6 +154,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(version_4_is_random),
+                cmocka_unit_test(a_child_process_makes_ids_of_its_own),
                 cmocka_unit_test(version_7_begins_with_the_time),
                 cmocka_unit_test(version_7_sorts_in_the_order_of_the_calls),
                 cmocka_unit_test(threads_never_draw_the_same),
