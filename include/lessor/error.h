@@ -51,6 +51,7 @@
         X(SIZE_CHANGED, "that object was declared with another size")                                        \
         X(TARGET_LIMIT, "the lease has declared as many objects as it may")                                  \
         X(BOOT_CHANGED, "the rack has started again since")                                                  \
+        X(MISMATCH, "the bytes are not those that were announced")                                           \
         X(FULL, "there is no room for more")
 
 enum lessor_error {
