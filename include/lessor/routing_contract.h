@@ -5,9 +5,9 @@
 #include "lessor/routing_store.h"
 
 /*
- * The contract of a routing store: every rule of relay-protocol section 10 as a case that any implementation of
- * lessor/routing_store.h can be held to. It is plain C and knows no test runner: walk the list, run each case in
- * whatever frame you test in, and report what it says.
+ * The contract of a routing store: every rule of relay-protocol section 10 as a case that any implementation
+ * of lessor/routing_store.h can be held to. It is plain C and knows no test runner: walk the list, run each
+ * case in whatever frame you test in, and report what it says.
  *
  *         size_t n;
  *         const struct lessor_contract_case *cases = lessor_routing_contract(&n);
@@ -21,12 +21,14 @@
  *
  *  - Atomicity between processes. Threads of one process claim against each other here. A store that several
  *    processes share has to show with several processes that no job is granted twice.
- *  - Durability. With `reopen` it proves that what was answered is there after an orderly end. Whether it survives a
- *    crash is shown only by crashing: kill the process, cut the power, fail the write.
- *  - Anything about time that `advance` cannot move, such as how a store stands a step of the machine's clock.
+ *  - Durability. With `reopen` it proves that what was answered is there after an orderly end. Whether it
+ * survives a crash is shown only by crashing: kill the process, cut the power, fail the write.
+ *  - Anything about time that `advance` cannot move, such as how a store stands a step of the machine's
+ * clock.
  *  - That answers take the same time whether or not another site has a job, and how much anything costs.
- *  - The absence of other operations' side effects in general: each case looks where it was thought wise to look. The
- *    project's simulation compares whole states over random histories; it can be pointed at any store too.
+ *  - The absence of other operations' side effects in general: each case looks where it was thought wise to
+ * look. The project's simulation compares whole states over random histories; it can be pointed at any store
+ * too.
  *  - What happens when memory or disk run out.
  */
 struct lessor_contract_options {
@@ -47,8 +49,8 @@ struct lessor_contract_options {
                       struct lessor_routing_store **store);
 
         /*
-         * Replaces a job's stored stub by a text, behind the store's back; it may end and reopen the store for that.
-         * NULL: the store does not serialise.
+         * Replaces a job's stored stub by a text, behind the store's back; it may end and reopen the store
+         * for that. NULL: the store does not serialise.
          */
         int (*write_raw_stub)(void *context, struct lessor_routing_store **store, struct lessor_slice site_id,
                               struct lessor_slice job_id, struct lessor_slice raw);
@@ -81,7 +83,7 @@ const struct lessor_contract_case *lessor_routing_contract(size_t *ret_n);
  * text, cap  unless it passed, gets why, NUL-terminated and cut to fit
  */
 enum lessor_contract_verdict lessor_routing_contract_run(const struct lessor_contract_case *contract_case,
-                                                         const struct lessor_contract_options *options, char *text,
-                                                         size_t cap);
+                                                         const struct lessor_contract_options *options,
+                                                         char *text, size_t cap);
 
 #endif

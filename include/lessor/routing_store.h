@@ -17,15 +17,17 @@
  *  1. claim is atomic: no job is ever granted to two (CLAIM_ATOMIC).
  *  2. enqueue is idempotent by (site, id): a known job comes back untouched.
  *  3. complete is idempotent: the same operation that would write decides that it already did.
- *  4. Operations on a lease name the grant, not just the runner, and find a job by its lease id, else among the
- *     runner's own claims, else not at all: a bare id never reveals another site's job.
+ *  4. Operations on a lease name the grant, not just the runner, and find a job by its lease id, else among
+ * the runner's own claims, else not at all: a bare id never reveals another site's job.
  *  5. now() is the only clock: every deadline is stamped and enforced by it.
  *
- * Durability. An answer must not reveal a state that a crash could undo. Operations decide at once and return a
- * ticket: the moment at which everything that the answer rests on is on disk. A caller passes `ticket` and waits
- * with lessor_routing_when_durable() before it tells anybody, or passes NULL, and then the call itself waits.
+ * Durability. An answer must not reveal a state that a crash could undo. Operations decide at once and return
+ * a ticket: the moment at which everything that the answer rests on is on disk. A caller passes `ticket` and
+ * waits with lessor_routing_when_durable() before it tells anybody, or passes NULL, and then the call itself
+ * waits.
  *
- * Everything is thread-safe. All slices passed in are borrowed for the call; all that come back are in `arena`.
+ * Everything is thread-safe. All slices passed in are borrowed for the call; all that come back are in
+ * `arena`.
  *
  * Every operation may return LESSOR_E_NOMEM (nothing changed) and LESSOR_E_UNAVAILABLE (the store cannot be
  * reached or cannot write; what was asked may or may not have happened, and asking again is safe).
@@ -57,8 +59,8 @@ struct lessor_job {
         struct lessor_public_identity device;
         struct lessor_slice lease_id;
         int64_t lease_expires_ms;
-        int64_t awaiting_until_ms; /* 0 unless awaiting */
-        unsigned seal_attempts;    /* unsealed windows since the last seal */
+        int64_t awaiting_until_ms;      /* 0 unless awaiting */
+        unsigned seal_attempts;         /* unsealed windows since the last seal */
         struct lessor_slice reoffer_to; /* absent: offered to anybody */
         struct lessor_slice *refused_by;
         size_t n_refused_by;
@@ -157,12 +159,13 @@ struct lessor_churn {
 };
 
 /*
- * Told about what happens, after it is durable and with no lock held, from any thread. Any member may be NULL.
- * A listener must not call the store and must be quick.
+ * Told about what happens, after it is durable and with no lock held, from any thread. Any member may be
+ * NULL. A listener must not call the store and must be quick.
  */
 struct lessor_routing_listener {
         void *context;
-        void (*awaiting)(void *context, struct lessor_slice site_id); /* a job of this site awaits its payload */
+        void (*awaiting)(void *context,
+                         struct lessor_slice site_id); /* a job of this site awaits its payload */
         void (*finished)(void *context, struct lessor_slice site_id); /* a job of this site has a result */
         void (*churn)(void *context, const struct lessor_churn *churn);
 };
@@ -177,26 +180,30 @@ struct lessor_routing_stats {
 /* The operations of a store. See the functions of the same names below. */
 struct lessor_routing_store_ops {
         int (*now)(struct lessor_routing_store *s, int64_t *ret_now_ms);
-        int (*enqueue)(struct lessor_routing_store *s, struct lessor_slice site_id, const struct lessor_stub *stub,
-                       struct lessor_arena *arena, struct lessor_job *ret_job, struct lessor_ticket *ticket);
+        int (*enqueue)(struct lessor_routing_store *s, struct lessor_slice site_id,
+                       const struct lessor_stub *stub, struct lessor_arena *arena, struct lessor_job *ret_job,
+                       struct lessor_ticket *ticket);
         int (*job)(struct lessor_routing_store *s, struct lessor_slice site_id, struct lessor_slice job_id,
                    struct lessor_arena *arena, struct lessor_job *ret_job, struct lessor_ticket *ticket);
         int (*jobs)(struct lessor_routing_store *s, const struct lessor_slice *site_id, size_t max,
-                    struct lessor_arena *arena, struct lessor_job_list *ret_jobs, struct lessor_ticket *ticket);
+                    struct lessor_arena *arena, struct lessor_job_list *ret_jobs,
+                    struct lessor_ticket *ticket);
         int (*awaiting)(struct lessor_routing_store *s, struct lessor_slice site_id, size_t max,
                         struct lessor_arena *arena, struct lessor_job_list *ret_jobs,
                         struct lessor_ticket *ticket);
         int (*finished)(struct lessor_routing_store *s, struct lessor_slice site_id, size_t max_bytes,
                         struct lessor_arena *arena, struct lessor_result_list *ret_results,
                         struct lessor_ticket *ticket);
-        int (*claim)(struct lessor_routing_store *s, const struct lessor_claim *claim, struct lessor_arena *arena,
-                     struct lessor_job_list *ret_granted, struct lessor_ticket *ticket);
+        int (*claim)(struct lessor_routing_store *s, const struct lessor_claim *claim,
+                     struct lessor_arena *arena, struct lessor_job_list *ret_granted,
+                     struct lessor_ticket *ticket);
         int (*take_payload)(struct lessor_routing_store *s, struct lessor_slice runner_id,
                             const struct lessor_lease_ref *lease, struct lessor_arena *arena,
                             struct lessor_envelope *ret_envelope, struct lessor_ticket *ticket);
         int (*complete)(struct lessor_routing_store *s, struct lessor_slice runner_id,
                         const struct lessor_lease_ref *lease, const struct lessor_envelope *envelope,
-                        enum lessor_disposition disposition, bool *ret_duplicate, struct lessor_ticket *ticket);
+                        enum lessor_disposition disposition, bool *ret_duplicate,
+                        struct lessor_ticket *ticket);
         int (*release_leases)(struct lessor_routing_store *s, const struct lessor_release *release,
                               struct lessor_arena *arena, struct lessor_lease_ref_list *ret_released,
                               struct lessor_ticket *ticket);
@@ -212,17 +219,18 @@ struct lessor_routing_store_ops {
                             const struct lessor_lease_ref *leases, size_t n_leases, int64_t lease_ms,
                             struct lessor_arena *arena, struct lessor_renewal_list *ret_renewals,
                             struct lessor_ticket *ticket);
-        int (*ack)(struct lessor_routing_store *s, struct lessor_slice site_id, const struct lessor_slice *job_ids,
-                   size_t n_job_ids, struct lessor_arena *arena, struct lessor_slice **ret_acked,
-                   size_t *ret_n_acked, struct lessor_ticket *ticket);
+        int (*ack)(struct lessor_routing_store *s, struct lessor_slice site_id,
+                   const struct lessor_slice *job_ids, size_t n_job_ids, struct lessor_arena *arena,
+                   struct lessor_slice **ret_acked, size_t *ret_n_acked, struct lessor_ticket *ticket);
         int (*seen)(struct lessor_routing_store *s, const struct lessor_presence *presence,
                     struct lessor_ticket *ticket);
-        int (*presence)(struct lessor_routing_store *s, struct lessor_slice runner_id, struct lessor_arena *arena,
-                        struct lessor_presence *ret_presence, struct lessor_ticket *ticket);
+        int (*presence)(struct lessor_routing_store *s, struct lessor_slice runner_id,
+                        struct lessor_arena *arena, struct lessor_presence *ret_presence,
+                        struct lessor_ticket *ticket);
         int (*everyone)(struct lessor_routing_store *s, struct lessor_arena *arena,
                         struct lessor_presence_list *ret_everyone, struct lessor_ticket *ticket);
-        int (*sweep)(struct lessor_routing_store *s, struct lessor_arena *arena, struct lessor_swept *ret_swept,
-                     struct lessor_ticket *ticket);
+        int (*sweep)(struct lessor_routing_store *s, struct lessor_arena *arena,
+                     struct lessor_swept *ret_swept, struct lessor_ticket *ticket);
         int (*when_durable)(struct lessor_routing_store *s, struct lessor_ticket ticket,
                             void (*told)(void *context, int result), void *context);
         int (*stats)(struct lessor_routing_store *s, struct lessor_routing_stats *ret_stats);
@@ -241,8 +249,8 @@ struct lessor_routing_store {
 int lessor_routing_now(struct lessor_routing_store *s, int64_t *ret_now_ms);
 
 /*
- * Takes a stub for routing, at the end of the order. A job that this site already has under this id comes back
- * as it is, whatever the new stub says, and in whatever state.
+ * Takes a stub for routing, at the end of the order. A job that this site already has under this id comes
+ * back as it is, whatever the new stub says, and in whatever state.
  *
  * Returns 0; LESSOR_E_LOW_SPACE (a new job is refused, a known one still comes back).
  */
@@ -251,8 +259,9 @@ int lessor_routing_enqueue(struct lessor_routing_store *s, struct lessor_slice s
                            struct lessor_job *ret_job, struct lessor_ticket *ticket);
 
 /* One job. Returns 0 or LESSOR_E_NOT_FOUND. */
-int lessor_routing_job(struct lessor_routing_store *s, struct lessor_slice site_id, struct lessor_slice job_id,
-                       struct lessor_arena *arena, struct lessor_job *ret_job, struct lessor_ticket *ticket);
+int lessor_routing_job(struct lessor_routing_store *s, struct lessor_slice site_id,
+                       struct lessor_slice job_id, struct lessor_arena *arena, struct lessor_job *ret_job,
+                       struct lessor_ticket *ticket);
 
 /*
  * Jobs in enqueue order, for operators: of one site, or of all when `site_id` is NULL; at most `max`, the
@@ -268,8 +277,8 @@ int lessor_routing_awaiting(struct lessor_routing_store *s, struct lessor_slice 
                             struct lessor_ticket *ticket);
 
 /*
- * The results that wait to go home, in enqueue order, as many as fit into `max_bytes` of envelope text, but one
- * at least. Nothing is consumed. Does not sweep.
+ * The results that wait to go home, in enqueue order, as many as fit into `max_bytes` of envelope text, but
+ * one at least. Nothing is consumed. Does not sweep.
  */
 int lessor_routing_finished(struct lessor_routing_store *s, struct lessor_slice site_id, size_t max_bytes,
                             struct lessor_arena *arena, struct lessor_result_list *ret_results,
@@ -278,9 +287,9 @@ int lessor_routing_finished(struct lessor_routing_store *s, struct lessor_slice 
 /*
  * Sweeps, then grants queued jobs to one device, in enqueue order, at most `max` of them.
  *
- * One operation, because it has to be: a caller that looked first and wrote afterwards could hand one job to two
- * devices. Everything that the decision needs travels in `claim`, the routes included, so that the store never
- * learns about consent. An empty list is no error.
+ * One operation, because it has to be: a caller that looked first and wrote afterwards could hand one job to
+ * two devices. Everything that the decision needs travels in `claim`, the routes included, so that the store
+ * never learns about consent. An empty list is no error.
  */
 int lessor_routing_claim(struct lessor_routing_store *s, const struct lessor_claim *claim,
                          struct lessor_arena *arena, struct lessor_job_list *ret_granted,
@@ -307,8 +316,8 @@ int lessor_routing_complete(struct lessor_routing_store *s, struct lessor_slice 
                             struct lessor_ticket *ticket);
 
 /*
- * Gives back the leases that the runner really holds and that are not done; the others are passed over. `ret_released`
- * names those given back, in request order.
+ * Gives back the leases that the runner really holds and that are not done; the others are passed over.
+ * `ret_released` names those given back, in request order.
  */
 int lessor_routing_release_leases(struct lessor_routing_store *s, const struct lessor_release *release,
                                   struct lessor_arena *arena, struct lessor_lease_ref_list *ret_released,
@@ -321,13 +330,13 @@ int lessor_routing_release_leases(struct lessor_routing_store *s, const struct l
  *
  * Returns 0; LESSOR_E_NOT_FOUND; LESSOR_E_TOO_LATE (the job is not awaiting a payload).
  */
-int lessor_routing_seal(struct lessor_routing_store *s, struct lessor_slice site_id, struct lessor_slice job_id,
-                        const struct lessor_envelope *envelope, enum lessor_job_state *ret_was,
-                        struct lessor_ticket *ticket);
+int lessor_routing_seal(struct lessor_routing_store *s, struct lessor_slice site_id,
+                        struct lessor_slice job_id, const struct lessor_envelope *envelope,
+                        enum lessor_job_state *ret_was, struct lessor_ticket *ticket);
 
 /* The site withdraws a job, in whatever state. Returns 0 or LESSOR_E_NOT_FOUND. */
-int lessor_routing_cancel(struct lessor_routing_store *s, struct lessor_slice site_id, struct lessor_slice job_id,
-                          struct lessor_ticket *ticket);
+int lessor_routing_cancel(struct lessor_routing_store *s, struct lessor_slice site_id,
+                          struct lessor_slice job_id, struct lessor_ticket *ticket);
 
 /* The withdrawn jobs that this runner has a claim on, done ones included, in enqueue order. */
 int lessor_routing_cancel_requests(struct lessor_routing_store *s, struct lessor_slice runner_id,
@@ -342,16 +351,16 @@ int lessor_routing_renew_leases(struct lessor_routing_store *s, struct lessor_sl
 
 /*
  * Forgets done jobs of a site whose results it has stored (our own addition to the protocol). Ids that are
- * unknown, another site's or not done are passed over alike. `ret_acked` names the forgotten, in request order;
- * the array is in the arena.
+ * unknown, another site's or not done are passed over alike. `ret_acked` names the forgotten, in request
+ * order; the array is in the arena.
  */
 int lessor_routing_ack(struct lessor_routing_store *s, struct lessor_slice site_id,
                        const struct lessor_slice *job_ids, size_t n_job_ids, struct lessor_arena *arena,
                        struct lessor_slice **ret_acked, size_t *ret_n_acked, struct lessor_ticket *ticket);
 
 /*
- * Notes that a device is there; the store stamps when (presence->last_seen_ms is ignored). Of a runner that is
- * known only the capabilities, what it withholds and the time change: its keys and owner stay.
+ * Notes that a device is there; the store stamps when (presence->last_seen_ms is ignored). Of a runner that
+ * is known only the capabilities, what it withholds and the time change: its keys and owner stay.
  */
 int lessor_routing_seen(struct lessor_routing_store *s, const struct lessor_presence *presence,
                         struct lessor_ticket *ticket);
@@ -372,16 +381,18 @@ int lessor_routing_sweep(struct lessor_routing_store *s, struct lessor_arena *ar
 /*
  * Asks to be told when a ticket's moment has come.
  *
- * Returns 1 when it has come already, and `told` is not called. Returns 0 when `told(context, result)` will be
- * called exactly once, from a thread of the store and with no lock held; result is 0, or LESSOR_E_UNAVAILABLE
- * when the writes could not be made, in which case the answer must not be given. Never fails.
+ * Returns 1 when it has come already, and `told` is not called. Returns 0 when `told(context, result)` will
+ * be called exactly once, from a thread of the store and with no lock held; result is 0, or
+ * LESSOR_E_UNAVAILABLE when the writes could not be made, in which case the answer must not be given. Never
+ * fails.
  */
 int lessor_routing_when_durable(struct lessor_routing_store *s, struct lessor_ticket ticket,
                                 void (*told)(void *context, int result), void *context);
 
 int lessor_routing_stats(struct lessor_routing_store *s, struct lessor_routing_stats *ret_stats);
 
-/* Whether the store can be written right now, by writing. Returns 0, LESSOR_E_UNAVAILABLE or LESSOR_E_LOW_SPACE. */
+/* Whether the store can be written right now, by writing. Returns 0, LESSOR_E_UNAVAILABLE or
+ * LESSOR_E_LOW_SPACE. */
 int lessor_routing_check(struct lessor_routing_store *s);
 
 /*

@@ -25,10 +25,10 @@ struct log_field {
         int64_t number;
 };
 
-#define LOG_TEXT(k, s)  ((struct log_field){.key = (k), .type = LOG_FIELD_TEXT, .text = (s)})
-#define LOG_CSTR(k, s)  ((struct log_field){.key = (k), .type = LOG_FIELD_TEXT, .text = lessor_slice_of(s)})
-#define LOG_INT(k, n)   ((struct log_field){.key = (k), .type = LOG_FIELD_INT, .number = (n)})
-#define LOG_BOOL(k, b)  ((struct log_field){.key = (k), .type = LOG_FIELD_BOOL, .number = (b)})
+#define LOG_TEXT(k, s)       ((struct log_field){.key = (k), .type = LOG_FIELD_TEXT, .text = (s)})
+#define LOG_CSTR(k, s)       ((struct log_field){.key = (k), .type = LOG_FIELD_TEXT, .text = lessor_slice_of(s)})
+#define LOG_INT(k, n)        ((struct log_field){.key = (k), .type = LOG_FIELD_INT, .number = (n)})
+#define LOG_BOOL(k, b)       ((struct log_field){.key = (k), .type = LOG_FIELD_BOOL, .number = (b)})
 #define LOG_ERROR_CODE(code) LOG_CSTR("error", lessor_error_name(code))
 
 /* Lines below this level are dropped. Default: info. */
@@ -51,12 +51,13 @@ void log_delay_stop(void);
 /* Writes one line. `fields` may be NULL when n is 0. Fields with an absent text are left out. */
 void log_fields(enum log_level level, const char *event, const struct log_field *fields, size_t n);
 
-#define log_write(level, event, ...)                                                                         \
-        do {                                                                                                 \
-                if (log_enabled(level)) {                                                                    \
-                        const struct log_field log_fields_[] = {__VA_ARGS__};                                \
-                        log_fields((level), (event), log_fields_, sizeof(log_fields_) / sizeof(log_fields_[0])); \
-                }                                                                                            \
+#define log_write(level, event, ...)                                              \
+        do {                                                                      \
+                if (log_enabled(level)) {                                         \
+                        const struct log_field log_fields_[] = {__VA_ARGS__};     \
+                        log_fields((level), (event), log_fields_,                 \
+                                   sizeof(log_fields_) / sizeof(log_fields_[0])); \
+                }                                                                 \
         } while (0)
 
 #define log_debug(event, ...)   log_write(LOG_LEVEL_DEBUG, event, __VA_ARGS__)

@@ -10,11 +10,11 @@
 #define _cleanup_(fn) __attribute__((cleanup(fn)))
 
 /* Hands the value over and leaves NULL behind, so that _cleanup_ has nothing to free. */
-#define TAKE(pointer)                                                                                        \
-        ({                                                                                                   \
-                __typeof__(pointer) taken_ = (pointer);                                                      \
-                (pointer) = NULL;                                                                            \
-                taken_;                                                                                      \
+#define TAKE(pointer)                                   \
+        ({                                              \
+                __typeof__(pointer) taken_ = (pointer); \
+                (pointer) = NULL;                       \
+                taken_;                                 \
         })
 
 #define container_of(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
@@ -24,11 +24,11 @@
 /*
  * Defines `static inline void NAMEp(TYPE **)` for use with _cleanup_, from a function that frees a TYPE *.
  */
-#define DEFINE_CLEANUP(type, name)                                                                           \
-        static inline void name##p(type **object) /* NOLINT(bugprone-macro-parentheses): a type */           \
-        {                                                                                                    \
-                if (*object != NULL)                                                                         \
-                        name(*object);                                                                       \
+#define DEFINE_CLEANUP(type, name)                                                                 \
+        static inline void name##p(type **object) /* NOLINT(bugprone-macro-parentheses): a type */ \
+        {                                                                                          \
+                if (*object != NULL)                                                               \
+                        name(*object);                                                             \
         }
 
 #endif

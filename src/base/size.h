@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Size arithmetic that says so when it would wrap. Each returns false, and writes nothing of use, on overflow. */
+/* Size arithmetic that says so when it would wrap. Each returns false, and writes nothing of use, on
+ * overflow. */
 
 static inline bool size_add(size_t a, size_t b, size_t *ret_sum)
 {

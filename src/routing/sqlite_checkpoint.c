@@ -4,8 +4,8 @@
  *
  * The bulk of the copying, and its sync, happens here, in a thread that holds nobody up. But a log under
  * constant writing is never wholly copied by somebody else, and so never starts over: when this thread has
- * done the bulk, the writer copies what little came since, between two commits (sqlite_writer.c), and the next
- * commit starts the log anew.
+ * done the bulk, the writer copies what little came since, between two commits (sqlite_writer.c), and the
+ * next commit starts the log anew.
  */
 #include "base/log.h"
 #include "routing/sqlite_internal.h"

@@ -322,7 +322,8 @@ void *writer_run(void *store);
 /* Asks the writer to begin, if it sleeps. Lock held. */
 void writer_wake(struct sqlite_store *s);
 
-/* Looks whether the disk is nearly full, at most once a second. No lock held; writer thread, or before it runs. */
+/* Looks whether the disk is nearly full, at most once a second. No lock held; writer thread, or before it
+ * runs. */
 void writer_check_space(struct sqlite_store *s, int64_t monotonic_ms);
 
 /* Waits for a ticket. No lock held. Returns 0 or LESSOR_E_UNAVAILABLE. */

@@ -61,8 +61,9 @@ static void expect_408(int from)
         assert_int_equal(reply.status, 408);
         assert_true(reply.closes);
         assert_non_null(strstr(reply.head, "\r\nDate: "));
-        assert_string_equal(reply.body,
-                            "{\"error\":\"bad-request\",\"message\":\"the request took too long to arrive\"}");
+        assert_string_equal(
+                reply.body,
+                "{\"error\":\"bad-request\",\"message\":\"the request took too long to arrive\"}");
         client_expect_closed(from);
 }
 

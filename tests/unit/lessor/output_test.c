@@ -82,7 +82,9 @@ static void control_characters_are_shown_as_marks(void **state)
                 {LESSOR_SLICE("a\033[31mb"), LESSOR_SLICE("a?[31mb")},
                 {LESSOR_SLICE("a\nb\r\tc\x7f"), LESSOR_SLICE("a?b??c?")},
                 {LESSOR_SLICE("a\0b"), LESSOR_SLICE("a?b")},
-                {LESSOR_SLICE("\xc2\x9b" "31m"), LESSOR_SLICE("?31m")},
+                {LESSOR_SLICE("\xc2\x9b"
+                              "31m"),
+                 LESSOR_SLICE("?31m")},
                 {LESSOR_SLICE("\u202eevil\u2066"), LESSOR_SLICE("?evil?")},
                 {LESSOR_SLICE("\u2028"), LESSOR_SLICE("?")},
                 {LESSOR_SLICE("\u00e9\u2603\U0001f600"), LESSOR_SLICE("\u00e9\u2603\U0001f600")},
