@@ -51,7 +51,8 @@ bool hex_read(struct lessor_slice text, void *ret_bytes, size_t n)
                         return false;
         }
         for (i = 0; i < n; i++)
-                bytes[i] = (uint8_t)(hex_digit(text.p[2 * i]) << 4 | hex_digit(text.p[2 * i + 1]));
+                bytes[i] = (uint8_t)((unsigned)hex_digit(text.p[2 * i]) << 4 |
+                                     (unsigned)hex_digit(text.p[2 * i + 1]));
         return true;
 }
 

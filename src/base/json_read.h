@@ -76,7 +76,9 @@ struct json *json_member_named(const struct json *object, const char *key);
 size_t json_count(const struct json *value);
 
 /* Walks the items of an array or the members of an object; nothing for any other value and for NULL. */
-#define json_each(item, value) for (struct json *item = json_first(value); item != NULL; item = item->next)
+#define json_each(item, value)                                                                       \
+        for (struct json *item = json_first(value); /* NOLINT(bugprone-macro-parentheses): a name */ \
+             (item) != NULL; (item) = (item)->next)
 
 static inline struct json *json_first(const struct json *value)
 {

@@ -119,6 +119,6 @@ int agent_beat(struct lessor_agent *agent);
 int agent_claim(struct lessor_agent *agent, size_t max, size_t *ret_n);
 
 /* agent_slot.c: runs jobs until the agent closes. The thread's argument is the agent. */
-void *agent_slot(void *agent);
+void *agent_slot(void *context);
 
 #endif

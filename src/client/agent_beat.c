@@ -350,7 +350,7 @@ static int take_claimed(struct lessor_agent *agent, const struct claimed_stub *c
         }
         if (r == 0)
                 r = copy_job(agent, claimed, service, lease_until_ms, &job);
-        if (r < 0)
+        if (r < 0 || job == NULL)
                 return r;
         event.type = LESSOR_AGENT_JOB_CLAIMED;
         agent_tell(agent, &event);

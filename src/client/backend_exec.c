@@ -19,7 +19,7 @@
 #include "base/macro.h"
 #include "client/backend.h"
 
-#define OUTPUT_DEFAULT_BYTES (4u * 1024 * 1024)
+#define OUTPUT_DEFAULT_BYTES ((size_t)4 * 1024 * 1024)
 #define READ_STEP            65536u
 #define DRAIN_MS             1000 /* for what is still in the pipe once the program has ended */
 #define EXIT_TRY_LATER       75   /* EX_TEMPFAIL of sysexits.h */
@@ -298,7 +298,7 @@ static int exited(const struct child *c, struct lessor_arena *arena, struct buf 
                   struct lessor_outcome *ret_outcome)
 {
         struct buf why;
-        struct lessor_slice message;
+        struct lessor_slice message = {0};
         int r;
 
         if (c->status.si_code == CLD_EXITED && c->status.si_status == 0) {

@@ -11,7 +11,7 @@
 #include "client/backend.h"
 #include "client/http_client.h"
 
-#define ANSWER_DEFAULT_BYTES (8u * 1024 * 1024)
+#define ANSWER_DEFAULT_BYTES ((size_t)8 * 1024 * 1024)
 #define CLIENTS_KEPT         64
 
 struct openai_backend {
@@ -147,7 +147,7 @@ static int read_answer(struct lessor_slice body, struct lessor_arena *arena,
 static int bad_status(long status, struct lessor_arena *arena, struct lessor_outcome *ret_outcome)
 {
         bool retryable = status >= 500 || status == 429 || status == 408;
-        struct lessor_slice message;
+        struct lessor_slice message = {0};
         struct buf text;
         int r;
 
@@ -211,7 +211,7 @@ static int openai_run(struct lessor_backend *backend, const struct lessor_prompt
                 .timeout_ms = b->timeout_ms,
         };
         struct http_transfer *transfer = NULL;
-        struct http_client *client;
+        struct http_client *client = NULL;
         _cleanup_(buf_wipe) struct buf body;
         int r, error;
 

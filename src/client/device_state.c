@@ -47,7 +47,7 @@ static const struct message_table document_table =
 
 static const char *problem_text(struct lessor_arena *arena, const char *path, const char *what)
 {
-        struct lessor_slice copy;
+        struct lessor_slice copy = {0};
         struct buf text;
         int r;
 

@@ -347,7 +347,7 @@ int lessor_site_open(struct lessor_site_client *client, const struct lessor_site
                 .direction = LESSOR_DIRECTION_RESULT,
                 .sender = &device_key,
         };
-        struct sealed_outcome sealed;
+        struct sealed_outcome sealed = {0};
         struct lessor_slice text;
         struct json *value;
         int r = public_identity_check(&result->device, &device_key);

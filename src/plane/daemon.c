@@ -290,7 +290,7 @@ static void serve_release(struct relay_call *call, const void *request)
                 relay_call_refuse_error(call, e);
                 return;
         }
-        for (size_t i = 0; i < released.n; i++)
+        for (size_t i = 0; i < released.n && out.released != NULL; i++)
                 out.released[out.n_released++] = released.items[i].job_id;
         relay_call_answer(call, &release_answer_table, &out);
 }
