@@ -575,6 +575,22 @@ static const char *locate(const struct reader *r)
         return sentence;
 }
 
+static void tell_problem(const struct reader *r, int e, const char **ret_problem)
+{
+        if (e < 0 && ret_problem != NULL)
+                *ret_problem = e == LESSOR_E_NOMEM || r->problem == NULL ? lessor_error_text(e) : locate(r);
+}
+
+int json_read_unique(struct lessor_slice text, struct lessor_arena *arena, struct json **ret_value,
+                     const char **ret_problem)
+{
+        struct reader r = {.arena = arena, .values_left = LIMIT_JSON_VALUES, .refuse_duplicates = true};
+        int e = read_document(&r, text, ret_value);
+
+        tell_problem(&r, e, ret_problem);
+        return e;
+}
+
 int json_read_file_text(struct lessor_slice text, struct lessor_arena *arena, struct json **ret_value,
                         const char **ret_problem)
 {
@@ -585,8 +601,7 @@ int json_read_file_text(struct lessor_slice text, struct lessor_arena *arena, st
 
         if (e == 0)
                 e = read_document(&r, copy, ret_value);
-        if (e < 0 && ret_problem != NULL)
-                *ret_problem = e == LESSOR_E_NOMEM || r.problem == NULL ? lessor_error_text(e) : locate(&r);
+        tell_problem(&r, e, ret_problem);
         return e;
 }
 

@@ -49,6 +49,13 @@ int json_read(struct lessor_slice text, struct lessor_arena *arena, struct json 
 int json_read_copy(struct lessor_slice text, struct lessor_arena *arena, struct json **ret_value);
 
 /*
+ * As json_read, for wires that take no object with a key twice: that is LESSOR_E_MALFORMED. On failure
+ * `ret_problem` (may be NULL) is as json_read_file_text has it.
+ */
+int json_read_unique(struct lessor_slice text, struct lessor_arena *arena, struct json **ret_value,
+                     const char **ret_problem);
+
+/*
  * As json_read, for files that people write: the text is copied as by json_read_copy, duplicate keys are
  * LESSOR_E_MALFORMED, the number of values is not bounded, and on failure `ret_problem` (may be NULL) gets a
  * sentence with line and column, in the arena or static. It never quotes the text, which could hold a secret.
