@@ -39,6 +39,12 @@
 #define LIMIT_JSON_DEPTH  64
 #define LIMIT_JSON_VALUES 524288 /* what a control body can hold; each costs up to about 80 bytes */
 
+/* BEAST2: logical bytes of a message unless its reader says otherwise, and never more; beast2 10 */
+#define LIMIT_BEAST2_LOGICAL      16777216
+#define LIMIT_BEAST2_LOGICAL_MOST 1073741824
+/* ... and the memory that its lists, options and containers may take beside the bytes themselves */
+#define LIMIT_BEAST2_MEMORY 67108864
+
 /* The projection: records of one kind; the indexes number them with 30 bits */
 #define LIMIT_PROJECTION_RECORDS 1000000
 
