@@ -114,6 +114,12 @@ static bool park(struct request *r)
         struct connection *c = r->connection;
         bool draining = atomic_load(&server->draining);
 
+        /* Left before there was anything to wake. Whoever leaves from here on finds us prepared. */
+        if (atomic_load(&c->left)) {
+                stay_awake(c);
+                continue_with(r, SUSPENSION_GONE);
+                return false;
+        }
         if (!draining && r->wait_ms != 0 && atomic_load(&c->suspension) == SUSPENSION_WAIT_PREPARED) {
                 r->phase = PHASE_WAIT;
                 if (r->wait_ms > 0)

@@ -95,7 +95,10 @@ static int open_store(struct server *s)
                                                          .awaiting = relay_on_awaiting,
                                                          .finished = relay_on_finished,
                                                          .churn = on_churn};
-        const struct sqlite_store_options options = {.low_space_bytes = (uint64_t)s->options->low_disk_bytes};
+        /* 0 means the store's default to it, and no mark to whoever said it. */
+        const struct sqlite_store_options options = {
+                .low_space_bytes =
+                        s->options->low_disk_bytes == 0 ? 1 : (uint64_t)s->options->low_disk_bytes};
         int e;
 
         if (mkdir(s->options->data, 0700) < 0 && errno != EEXIST) {
@@ -432,6 +435,7 @@ int server_run(const struct options *options, struct buf *ret_problem)
         sigaddset(&signals, SIGHUP);
         pthread_sigmask(SIG_BLOCK, &signals, NULL);
         signal(SIGPIPE, SIG_IGN);
+        signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes is a full disk, which is survived */
 
         e = server_open(&s);
         if (e == 0)

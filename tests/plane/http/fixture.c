@@ -209,19 +209,29 @@ static void hold_already(struct http_request *request, void *context)
         http_answer_after(request, when_already, NULL, context);
 }
 
-/* Runs until the test lets it, so that the peer can leave before the answer is there. */
-static void claim(struct http_request *request, void *context)
+static void until_let_go(struct fixture *f)
 {
-        struct fixture *f = context;
-
-        http_on_undelivered(request, undelivered, f);
         pthread_mutex_lock(&f->lock);
         f->n_arrived++;
         pthread_cond_broadcast(&f->changed);
         while (!f->leave_early)
                 pthread_cond_wait(&f->changed, &f->lock);
         pthread_mutex_unlock(&f->lock);
+}
+
+/* Runs until the test lets it, so that the peer can leave before the answer is there. */
+static void claim(struct http_request *request, void *context)
+{
+        http_on_undelivered(request, undelivered, context);
+        until_let_go(context);
         answer_text(request, 200, LESSOR_SLICE("claimed"));
+}
+
+/* The same for a peer that leaves before the request is parked. */
+static void park_slowly(struct http_request *request, void *context)
+{
+        until_let_go(context);
+        park(request, context);
 }
 
 static void large(struct http_request *request, void *context)
@@ -267,6 +277,7 @@ static const struct http_route routes[] = {
         {NULL, "/show", show, 16, "show", ""},
         {"GET", "/under/*", show, 0, "under", ""},
         {"GET", "/park", park, 0, "park", ""},
+        {"GET", "/park-slowly", park_slowly, 0, "park-slowly", ""},
         {"GET", "/park-late", park_late, 0, "park-late", ""},
         {"GET", "/wake", wake, 0, "wake", ""},
         {"GET", "/resume-early", resume_early, 0, "resume-early", ""},

@@ -36,7 +36,7 @@ struct fixture {
         unsigned n_undelivered; /* calls of the handler */
         unsigned n_resumed;     /* continuations that ran */
         unsigned n_arrived;     /* handlers that ran */
-        bool leave_early;       /* /claim blocks until this is set */
+        bool leave_early;       /* /claim and /park-slowly block until this is set */
 };
 
 /* For tests that start the server by themselves: everything but the server. */

@@ -15,16 +15,28 @@
 static struct fixture *f;
 static int fd;
 
-static int setup(void **state)
+static int setup_workers(unsigned n)
 {
         struct http_options options;
 
-        (void)state;
         http_options_init(&options);
         options.no_access_log = true;
+        options.threads = n;
         f = fixture_new(&options, false, false);
         fd = client_connect(f);
         return 0;
+}
+
+static int setup(void **state)
+{
+        (void)state;
+        return setup_workers(0);
+}
+
+static int setup_two_workers(void **state)
+{
+        (void)state;
+        return setup_workers(2);
 }
 
 static int teardown(void **state)
@@ -175,6 +187,30 @@ static void reset_while_parked_is_noticed_at_once(void **state)
         fixture_await_connections(f, 0);
 }
 
+/* What notices peers that leave takes them in their order, and so tells us when it has noticed the first. */
+static void leaving_before_parking_is_noticed_at_once(void **state)
+{
+        int second;
+
+        (void)state;
+        fixture_await_connections(f, 1); /* so that the next one is the other worker's */
+        second = client_connect(f);
+        client_send(second, GET("/park?key=b&wait=600000"));
+        fixture_await_parked(f, 1);
+        client_send(fd, GET("/park-slowly?key=a&wait=600000"));
+        fixture_await(f, &f->n_arrived, 1);
+        leave();
+        close(second);
+        fixture_await(f, &f->n_resumed, 1);
+        pthread_mutex_lock(&f->lock);
+        f->leave_early = true;
+        pthread_cond_broadcast(&f->changed);
+        pthread_mutex_unlock(&f->lock);
+        fixture_await(f, &f->n_undelivered, 2);
+        fixture_await_connections(f, 0);
+        assert_int_equal(parking_count(f->lot), 0);
+}
+
 static void pipelined_request_waits_behind_a_parked_one(void **state)
 {
         (void)state;
@@ -304,6 +340,8 @@ int main(void)
                 CASE(waking_and_timing_out_at_once_runs_each_once),
                 CASE(leaving_while_parked_is_noticed_at_once),
                 CASE(reset_while_parked_is_noticed_at_once),
+                cmocka_unit_test_setup_teardown(leaving_before_parking_is_noticed_at_once, setup_two_workers,
+                                                teardown),
                 CASE(pipelined_request_waits_behind_a_parked_one),
                 CASE(held_answer_goes_when_told),
                 CASE(held_answer_is_never_seen_when_its_write_failed),
