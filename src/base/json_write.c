@@ -156,12 +156,19 @@ static void after_key(struct json_writer *w)
 
 void json_key(struct json_writer *w, const char *key)
 {
+        size_t n = strlen(key);
+        char *to;
+
         assert(w->depth > 0);
         before_value(w);
-        buf_char(w->out, '"');
-        buf_text(w->out, key);
-        buf_char(w->out, '"');
-        after_key(w);
+        w->has_item[w->depth - 1] = false; /* after its key a value needs no comma */
+        if (buf_reserve(w->out, n + 3) < 0)
+                return;
+        to = w->out->p + w->out->n;
+        *to++ = '"';
+        memcpy(to, key, n);
+        memcpy(to + n, "\":", 3); /* and the NUL */
+        w->out->n += n + 3;
 }
 
 void json_key_text(struct json_writer *w, struct lessor_slice key)

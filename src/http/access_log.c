@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #include <arpa/inet.h>
-#include <stdio.h>
 
 #include "base/log.h"
 #include "http/internal.h"
 
-#define PEER_TEXT_LEN (INET6_ADDRSTRLEN + 1)
-
-static void peer_text(const struct connection *c, char ret_text[PEER_TEXT_LEN])
+/* Empty for a Unix socket. */
+static struct lessor_slice peer_text(struct connection *c)
 {
         const struct in6_addr *six = &c->peer.v6.sin6_addr;
 
-        ret_text[0] = '\0';
+        if (c->peer_text[0] != '\0')
+                return lessor_slice_of(c->peer_text);
         if (c->peer.any.sa_family == AF_INET)
-                inet_ntop(AF_INET, &c->peer.v4.sin_addr, ret_text, PEER_TEXT_LEN);
+                inet_ntop(AF_INET, &c->peer.v4.sin_addr, c->peer_text, PEER_TEXT_LEN);
         else if (c->peer.any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(six))
-                inet_ntop(AF_INET, six->s6_addr + 12, ret_text, PEER_TEXT_LEN);
+                inet_ntop(AF_INET, six->s6_addr + 12, c->peer_text, PEER_TEXT_LEN);
         else if (c->peer.any.sa_family == AF_INET6)
-                inet_ntop(AF_INET6, six, ret_text, PEER_TEXT_LEN);
+                inet_ntop(AF_INET6, six, c->peer_text, PEER_TEXT_LEN);
+        return lessor_slice_of(c->peer_text);
 }
 
 static struct lessor_slice or_absent(struct lessor_slice text)
@@ -27,19 +27,17 @@ static struct lessor_slice or_absent(struct lessor_slice text)
 
 void access_log_write(const struct request *r, unsigned status, bool delivered, int64_t duration_us)
 {
-        const struct connection *c = r->connection;
-        char peer[PEER_TEXT_LEN];
+        struct connection *c = r->connection;
 
         if (r->server->options.no_access_log || !log_enabled(LOG_LEVEL_INFO))
                 return;
-        peer_text(c, peer);
         log_info("request", LOG_CSTR("listener", c->listener->name),
                  LOG_TEXT("method", or_absent(r->public.method)),
                  LOG_CSTR("route", r->slot == NULL ? "-" : r->slot->route->name),
                  LOG_TEXT("path", or_absent(r->public.path)), LOG_INT("status", status),
                  LOG_INT("in", (int64_t)r->received),
                  LOG_INT("out", delivered ? (int64_t)r->answer_text.n : 0), LOG_INT("us", duration_us),
-                 LOG_TEXT("peer", or_absent(lessor_slice_of(peer))), LOG_TEXT("caller", or_absent(r->caller)),
+                 LOG_TEXT("peer", or_absent(peer_text(c))), LOG_TEXT("caller", or_absent(r->caller)),
                  LOG_BOOL("delivered", delivered));
 }
 
@@ -52,9 +50,7 @@ void http_log_caller(struct http_request *request, struct lessor_slice caller)
 struct lessor_slice http_peer(struct http_request *request)
 {
         struct lessor_slice copy = {"", 0};
-        char peer[PEER_TEXT_LEN];
 
-        peer_text(request_of(request)->connection, peer);
-        (void)!lessor_arena_copy(request->arena, lessor_slice_of(peer), &copy);
+        (void)!lessor_arena_copy(request->arena, peer_text(request_of(request)->connection), &copy);
         return copy;
 }

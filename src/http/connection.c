@@ -66,6 +66,7 @@ static struct connection *connection_begin(struct worker *worker, struct MHD_Con
         atomic_fetch_add_explicit(&worker->n_connections, 1, memory_order_relaxed);
         c->mhd = mhd;
         c->request = NULL;
+        c->peer_text[0] = '\0';
         atomic_store(&c->busy, false);
         atomic_store(&c->read_closed, false);
         atomic_store(&c->left, false);

@@ -75,6 +75,8 @@ enum queue {
         N_QUEUES,
 };
 
+#define PEER_TEXT_LEN (INET6_ADDRSTRLEN + 1)
+
 /*
  * A connection. Its memory is reused for other connections but not given back before the server is freed, so
  * that a late `told` finds something that says "not asleep".
@@ -95,14 +97,15 @@ struct connection {
                 struct sockaddr_in v4;
                 struct sockaddr_in6 v6;
         } peer;
-        uint32_t peer_uid;        /* Unix sockets */
-        bool counted;             /* in the table of addresses */
-        _Atomic bool busy;        /* has a request */
-        _Atomic bool read_closed; /* we have shut its reading side ourselves */
-        _Atomic bool left;        /* the peer has closed its side, as the keeper saw */
-        _Atomic bool overdue;     /* cut off for being slow */
-        _Atomic bool sending;     /* an answer is on its way: being overdue closes both sides */
-        _Atomic int64_t due_ms;   /* clock_monotonic_ms() at which it is overdue; 0: never */
+        char peer_text[PEER_TEXT_LEN]; /* for the log, as soon as it was wanted; worker only */
+        uint32_t peer_uid;             /* Unix sockets */
+        bool counted;                  /* in the table of addresses */
+        _Atomic bool busy;             /* has a request */
+        _Atomic bool read_closed;      /* we have shut its reading side ourselves */
+        _Atomic bool left;             /* the peer has closed its side, as the keeper saw */
+        _Atomic bool overdue;          /* cut off for being slow */
+        _Atomic bool sending;          /* an answer is on its way: being overdue closes both sides */
+        _Atomic int64_t due_ms;        /* clock_monotonic_ms() at which it is overdue; 0: never */
         _Atomic int suspension;
         _Atomic int held_result;
         struct request *request; /* worker only */

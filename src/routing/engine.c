@@ -229,7 +229,8 @@ static void pick_from_pair(struct engine *e, const struct pair *p, const struct 
 
 static void pick_jobs(struct engine *e, const struct lessor_claim *claim, struct picks *picks)
 {
-        const struct runner *r = runner_find(e, claim->runner_id);
+        const struct presence *known = presence_find(e, claim->runner_id);
+        const struct runner *r = known != NULL ? known->runner : runner_find(e, claim->runner_id);
         unsigned team = 0, all = 0;
 
         for (unsigned kind = 0; kind < LESSOR_N_KINDS; kind++) {

@@ -222,6 +222,7 @@ struct atom *atom_get(struct engine *e, struct lessor_slice text);
 struct atom *atom_unref(struct engine *e, struct atom *a);
 struct device *device_get(struct engine *e, const struct lessor_public_identity *keys);
 struct device *device_unref(struct engine *e, struct device *d);
+bool device_has_keys(const struct device *d, const struct lessor_public_identity *keys);
 struct runner *runner_find(const struct engine *e, struct lessor_slice id);
 struct runner *runner_get(struct engine *e, struct lessor_slice id);
 struct runner *runner_unref(struct engine *e, struct runner *r);
@@ -316,6 +317,11 @@ void job_stub(const struct job *job, struct lessor_stub *ret_stub);
 /* Copies up to `max` jobs of a tree, found by the offset of its node in struct job. */
 int jobs_render(const struct order_tree *t, size_t node_offset, size_t max, struct lessor_arena *arena,
                 struct lessor_job_list *ret_jobs);
+
+/* --- engine_presence.c --- */
+
+/* What is remembered of a device, or NULL. */
+struct presence *presence_find(const struct engine *e, struct lessor_slice runner_id);
 
 /* --- engine_changes.c --- */
 

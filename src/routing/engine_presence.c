@@ -4,7 +4,7 @@
 #include "base/size.h"
 #include "routing/engine_internal.h"
 
-static struct presence *find(const struct engine *e, struct lessor_slice runner_id)
+struct presence *presence_find(const struct engine *e, struct lessor_slice runner_id)
 {
         uint64_t hash = table_hash(&e->presences, runner_id);
 
@@ -67,7 +67,7 @@ static int add(struct engine *e, const struct lessor_presence *from, uint64_t or
 
 int engine_seen(struct engine *e, const struct lessor_presence *presence, int64_t now_ms)
 {
-        struct presence *p = find(e, presence->runner_id);
+        struct presence *p = presence_find(e, presence->runner_id);
         int r;
 
         if (p == NULL) {
@@ -117,7 +117,7 @@ static int render(const struct presence *p, struct lessor_arena *arena, struct l
 int engine_presence(const struct engine *e, struct lessor_slice runner_id, struct lessor_arena *arena,
                     struct lessor_presence *ret_presence)
 {
-        const struct presence *p = find(e, runner_id);
+        const struct presence *p = presence_find(e, runner_id);
 
         return p == NULL ? LESSOR_E_NOT_FOUND : render(p, arena, ret_presence);
 }
@@ -150,7 +150,7 @@ int engine_restore_presence(struct engine *e, const struct lessor_presence *pres
         if (order == 0)
                 return LESSOR_E_INVALID;
         there = order_after(&e->everyone, order - 1);
-        if (find(e, presence->runner_id) != NULL || (there != NULL && there->seq == order))
+        if (presence_find(e, presence->runner_id) != NULL || (there != NULL && there->seq == order))
                 return LESSOR_E_EXISTS;
         r = add(e, presence, order, &p);
         if (r < 0)

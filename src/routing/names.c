@@ -59,11 +59,11 @@ struct atom *atom_unref(struct engine *e, struct atom *a)
 
 /* --- devices --- */
 
-static bool same_keys(const struct lessor_public_identity *a, const struct lessor_public_identity *b)
+bool device_has_keys(const struct device *d, const struct lessor_public_identity *keys)
 {
-        return lessor_slice_equal(a->identity, b->identity) &&
-               lessor_slice_equal(a->encryption, b->encryption) &&
-               lessor_slice_equal(a->encryption_sig, b->encryption_sig);
+        return lessor_slice_equal(d->keys.identity, keys->identity) &&
+               lessor_slice_equal(d->keys.encryption, keys->encryption) &&
+               lessor_slice_equal(d->keys.encryption_sig, keys->encryption_sig);
 }
 
 struct device *device_get(struct engine *e, const struct lessor_public_identity *keys)
@@ -75,7 +75,7 @@ struct device *device_get(struct engine *e, const struct lessor_public_identity 
 
         for (struct table_node *n = table_first(&e->devices, hash); n != NULL; n = table_next(n)) {
                 d = container_of(n, struct device, node);
-                if (same_keys(&d->keys, keys)) {
+                if (device_has_keys(d, keys)) {
                         d->refs++;
                         return d;
                 }
@@ -280,7 +280,7 @@ struct berth *berth_find(const struct engine *e, const struct pair *p, const str
 
 struct berth *berth_get(struct engine *e, struct pair *p, struct runner *r)
 {
-        struct berth *b = berth_find(e, p, r);
+        struct berth *b = p->n_berths == 0 ? NULL : berth_find(e, p, r);
 
         if (b != NULL) {
                 b->refs++;
