@@ -3,8 +3,9 @@
 
 MESON_BUILD = meson setup
 NINJA       = ninja $(if $(JOBS),-j$(JOBS))
+PROGRAMS    = lessord lessor lessor-store-driver
 
-.PHONY: help build build-hooks build-asan build-fuzz demo test bench lint fuzz soak install deps clean format
+.PHONY: help build build-all build-hooks build-asan build-fuzz demo test bench lint fuzz soak install deps clean format
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -17,13 +18,17 @@ demo: build
 build:
 	@tools/deps build
 	@[ -f build/build.ninja ] || $(MESON_BUILD) build >/dev/null
+	@$(NINJA) -C build $(PROGRAMS)
+
+## make build-all    build/ with everything in it: tests and benchmarks too
+build-all: build
 	@$(NINJA) -C build
 
 ## make build-hooks  the same with test hooks, in build-hooks/; never for real use
 build-hooks:
 	@tools/deps build
 	@[ -f build-hooks/build.ninja ] || $(MESON_BUILD) -Dtest_hooks=true build-hooks >/dev/null
-	@$(NINJA) -C build-hooks
+	@$(NINJA) -C build-hooks $(PROGRAMS)
 
 build-asan:
 	@[ -f build-asan/build.ninja ] || meson setup --buildtype=debug -Dtest_hooks=true \
@@ -40,7 +45,7 @@ test: deps
 	@tests/run
 
 ## make bench        the load generator against lessord; prints a table, writes build/bench.json
-bench: build
+bench: build-all
 	@bench/run
 
 ## make lint         clang-format, clang-tidy and a clang build with all warnings
@@ -56,7 +61,7 @@ soak: deps
 	@tests/soak
 
 ## make install      programs, man pages, completions and headers, to DESTDIR and prefix (meson's)
-install: build
+install: build-all
 	@meson install -C build --no-rebuild
 
 ## make deps         install what building and testing needs

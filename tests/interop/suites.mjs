@@ -57,7 +57,7 @@ async function storeContract(suite) {
   const { status, output } = await program(
     process.execPath,
     [vitest, "run", "--dir", "store-contract", "--reporter=json", `--outputFile=${report}`],
-    { LESSOR_STORE_DRIVER: path.join(BUILD, "tests/contract/lessor-store-driver"), LESSOR_STORE_KINDS: "memory,sqlite" },
+    { LESSOR_STORE_DRIVER: path.join(BUILD, "lessor-store-driver"), LESSOR_STORE_KINDS: "memory,sqlite" },
   );
   const before = totals.failed;
   const { testResults } = JSON.parse(await fs.readFile(report, "utf8").catch(() => '{"testResults":[]}'));
