@@ -558,6 +558,8 @@ static void duplicates_are_found_among_any_number_of_members(void **state)
                         assert_int_equal(json_number(json_member_named(value, "k1")), with ? 8 : 1);
                         assert_int_equal(json_read_file_text(buf_view(&b), arena, &value, &problem),
                                          with ? LESSOR_E_MALFORMED : 0);
+                        assert_int_equal(json_read_unique(buf_view(&b), arena, &value, &problem),
+                                         with ? LESSOR_E_MALFORMED : 0);
                         if (with)
                                 assert_non_null(strstr(problem, "an object has a key twice"));
                 }

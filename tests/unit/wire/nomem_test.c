@@ -1,77 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdlib.h>
+#include "nomem.h"
 
 #include "base/json_read.h"
 #include "wire/envelope_text.h"
 #include "wire/relay_device.h"
 #include "wire/relay_documents.h"
 #include "wire/relay_errors.h"
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-
-/* The allocation that fails, counted down; -1 for none. Everything after it succeeds again. */
-static long countdown = -1;
-static bool has_failed;
-
-static bool fails(void)
-{
-        if (countdown < 0 || countdown-- > 0)
-                return false;
-        has_failed = true;
-        return true;
-}
-
-void *__wrap_malloc(size_t n)
-{
-        return fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-        return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-        return fails() ? NULL : __real_realloc(p, n);
-}
-
-/* Runs `work` with its first allocation failing, then its second, and so on until it needs no more. */
-static void fail_each(int (*work)(struct lessor_arena *arena), int otherwise)
-{
-        for (long step = 0;; step++) {
-                struct lessor_arena *arena = lessor_arena_new();
-                int e;
-
-                assert_non_null(arena);
-                has_failed = false;
-                countdown = step;
-                e = work(arena);
-                countdown = -1;
-                lessor_arena_free(arena);
-                if (!has_failed) {
-                        assert_int_equal(e, otherwise);
-                        assert_true(step > 0);
-                        return;
-                }
-                /* A message that is wrong may still be called wrong when there is no memory to say why. */
-                if (e != LESSOR_E_NOMEM && e != otherwise)
-                        fail_msg("allocation %ld failed, and the answer was %d", step, e);
-                if (otherwise == 0)
-                        assert_int_equal(e, LESSOR_E_NOMEM);
-        }
-}
 
 static int copy_fixture(struct lessor_arena *arena)
 {
