@@ -21,7 +21,7 @@
 void http_options_init(struct http_options *options)
 {
         *options = (struct http_options){
-                .max_connections = 20000,
+                .max_connections = 16000,
                 .max_per_address = 1000,
                 .max_header_bytes = 8192,
                 .max_body_memory = 268435456,
