@@ -86,7 +86,11 @@ struct lessor_lease_submission {
          * is cancelled when the last key that asked for it has left.
          */
         struct lessor_slice key;
-        bool share; /* take up a lease of the same (repo, task, inputs, floor) that has not ended */
+        /*
+         * Take up a lease of this owner and the same (repo, task, inputs, floor) that has not ended and was
+         * made with a key. Needs a key.
+         */
+        bool share;
 };
 
 /*
@@ -96,7 +100,8 @@ struct lessor_lease_submission {
  * ret_created  may be NULL
  *
  * Returns 0; LESSOR_E_EXISTS (the key belongs to other work: another repo, task or inputs); LESSOR_E_INVALID
- * (the repo is "@rack", a negative time to live); LESSOR_E_FULL; LESSOR_E_LOW_SPACE.
+ * (the repo is "@rack", a negative time to live, a `#` in a hash, share without a key); LESSOR_E_FULL;
+ * LESSOR_E_LOW_SPACE.
  */
 int lessor_lease_create(struct lessor_lease_store *s, const struct lessor_lease_submission *submission,
                         struct lessor_arena *arena, struct lessor_lease *ret_lease, bool *ret_created,

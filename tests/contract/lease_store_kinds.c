@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#include "lease_store_kinds.h"
+
+#include "base/macro.h"
+#include "leasing/memory.h"
+
+static int make_memory(const struct lessor_lease_options *options, struct clock *clock,
+                       const struct lessor_lease_listener *listener, const char *directory,
+                       struct lessor_lease_store **ret_store)
+{
+        (void)directory;
+        return lease_memory_store_new(options, clock, listener, ret_store);
+}
+
+const struct lease_store_kind lease_store_kinds[] = {
+        {.name = "memory", .make = make_memory},
+};
+const size_t n_lease_store_kinds = ARRAY_SIZE(lease_store_kinds);
+
+const struct lease_store_kind *lease_store_kind_named(const char *name)
+{
+        for (size_t i = 0; i < n_lease_store_kinds; i++)
+                if (strcmp(lease_store_kinds[i].name, name) == 0)
+                        return &lease_store_kinds[i];
+        return NULL;
+}
