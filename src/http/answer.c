@@ -145,16 +145,6 @@ bool http_peer_gone(struct http_request *request)
         return r->gone;
 }
 
-/*
- * Whether the peer left before its answer is written. The keeper sees that too, a moment later: enough for an
- * answer that is made in one go, where a leaving that the keeper has not noticed yet crosses the answer as if
- * it came just after it. An answer that had to wait is worth a system call.
- */
-static bool left_meanwhile(struct request *r)
-{
-        return r->slept ? http_peer_gone(&r->public) : atomic_load(&r->connection->left);
-}
-
 /* The text stays ours: request_completed() comes before it is given back. */
 static struct MHD_Response *response_new(struct request *r)
 {
@@ -184,7 +174,9 @@ enum MHD_Result answer_queue(struct request *r)
         struct MHD_Response *response;
         enum MHD_Result queued;
 
-        if (r->gone || (r->undelivered != NULL && left_meanwhile(r)))
+        /* The keeper notices a leaving within moments; one that it has not noticed yet crosses the answer on
+         * the way, as if it came just after it, and is not worth a system call an answer. */
+        if (r->gone || (r->undelivered != NULL && atomic_load(&c->left)))
                 return MHD_NO;
         response = response_new(r);
         if (response == NULL)

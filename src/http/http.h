@@ -114,8 +114,8 @@ int http_held_result(struct http_request *request);
 /*
  * Has `undelivered(request, context)` called, on a worker, should the answer not reach the peer: gone before
  * it was written, or cut off while it was. What went into the kernel's buffers in full counts as delivered.
- * Whatever it needs must be in the arena, which still lives then; it neither answers nor suspends. Costs one
- * system call when the request was suspended.
+ * Whatever it needs must be in the arena, which still lives then; it neither answers nor suspends. A peer
+ * that leaves in the same moment may go unnoticed.
  */
 void http_on_undelivered(struct http_request *request, http_handler *undelivered, void *context);
 

@@ -169,8 +169,7 @@ struct request {
         bool suspend_asked; /* in this run: http_suspend() */
         int64_t wait_ms;
         bool wait_over;
-        bool slept; /* was suspended, at least once */
-        bool gone;  /* the peer, as far as we have found out */
+        bool gone; /* the peer, as far as we have found out */
         http_when *when;
         http_handler *failed;
         void *when_context;

@@ -37,7 +37,6 @@ static enum suspension stay_awake(struct connection *c)
 
 static void sleep_now(struct connection *c, int prepared, int asleep)
 {
-        c->request->slept = true;
         MHD_suspend_connection(c->mhd);
         if (!move(c, prepared, asleep))
                 worker_resume(c); /* woken since */

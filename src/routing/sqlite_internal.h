@@ -276,6 +276,8 @@ struct sqlite_store {
         int wal_pages;            /* in the log after the last commit */
         int wal_folded;           /* of which were folded back when it was last done */
         int64_t space_checked_ms; /* monotonic */
+        size_t crowd;             /* how many waited for the last commit */
+        int64_t told_us;          /* monotonic; when they were told */
 };
 
 extern const struct lessor_routing_store_ops sqlite_store_ops;

@@ -19,6 +19,8 @@
 #define RETRY_MAX_MS     5000
 #define RETRY_MIN_GAP_MS 20 /* between attempts, however many ask */
 #define SPACE_CHECK_MS   1000
+#define CROWD            12   /* so many waited for one commit */
+#define CROWD_GAP_US     2000 /* then the next one begins this long after it */
 
 /* --- waiting --- */
 
@@ -39,12 +41,16 @@ static void waiters_move(struct waiters *from, struct waiters *to)
         from->end = &from->first;
 }
 
-/* Tells all of a list, outside the lock. A waiter on its owner's stack is gone once it is told. */
-static void waiters_tell(struct sqlite_store *s, struct waiters *list, int result)
+/*
+ * Tells all of a list, outside the lock, and returns how many. A waiter on its owner's stack is gone once it
+ * is told.
+ */
+static size_t waiters_tell(struct sqlite_store *s, struct waiters *list, int result)
 {
         struct waiter *w, *next, *spare = NULL;
+        size_t n = 0;
 
-        for (w = list->first; w != NULL; w = next) {
+        for (w = list->first; w != NULL; w = next, n++) {
                 void (*told)(void *, int) = w->told;
                 void *context = w->context;
 
@@ -58,7 +64,7 @@ static void waiters_tell(struct sqlite_store *s, struct waiters *list, int resul
         list->first = NULL;
         list->end = &list->first;
         if (spare == NULL)
-                return;
+                return n;
         (void)pthread_mutex_lock(&s->lock);
         for (w = spare; w != NULL; w = next) {
                 next = w->next;
@@ -66,6 +72,7 @@ static void waiters_tell(struct sqlite_store *s, struct waiters *list, int resul
                 s->spare_waiters = w;
         }
         (void)pthread_mutex_unlock(&s->lock);
+        return n;
 }
 
 /* Lists a waiter with the batch that its ticket is of. False: the batch is on disk already. Lock held. */
@@ -350,7 +357,8 @@ static bool write_one(struct sqlite_store *s)
         s->failing = s->kicked = false;
         waiters_move(&s->flight_waiters, &waiters);
         (void)pthread_mutex_unlock(&s->lock);
-        waiters_tell(s, &waiters, 0);
+        s->crowd = waiters_tell(s, &waiters, 0);
+        s->told_us = clock_monotonic_us();
         tell_events(s);
         fold_log(s);
         (void)pthread_mutex_lock(&s->lock);
@@ -358,16 +366,35 @@ static bool write_one(struct sqlite_store *s)
         return true;
 }
 
+/*
+ * Lets the next batch grow when a crowd waited for the last one: what a commit costs is much the same however
+ * many share it, and under such a load the processor has other things to do meanwhile. Where few wait nobody
+ * is held up. Lock held, but not meanwhile.
+ */
+static void let_crowd_gather(struct sqlite_store *s)
+{
+        int64_t left_us = s->told_us + CROWD_GAP_US - clock_monotonic_us();
+        const struct timespec gap = {.tv_nsec = (long)left_us * 1000};
+
+        if (s->crowd < CROWD || left_us <= 0 || s->stopping)
+                return;
+        (void)pthread_mutex_unlock(&s->lock);
+        (void)nanosleep(&gap, NULL);
+        (void)pthread_mutex_lock(&s->lock);
+}
+
 void *writer_run(void *store)
 {
         struct sqlite_store *s = store;
 
         (void)pthread_mutex_lock(&s->lock);
-        while (wait_for_work(s))
+        while (wait_for_work(s)) {
+                let_crowd_gather(s);
                 if (!write_one(s)) {
                         log_error("routing-store-ends-unwritten", LOG_CSTR("path", s->path));
                         break;
                 }
+        }
         (void)pthread_mutex_unlock(&s->lock);
         return NULL;
 }
