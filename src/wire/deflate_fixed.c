@@ -17,17 +17,20 @@
 #define SYMBOL_ROOM 8
 
 /*
- * Chains of the places at which three bytes of one hash begin, newest first. Places count from 1, so that 0
- * is the end of a chain. Only the last WINDOW places can be asked for, so prev is a ring.
+ * Chains of the places at which three bytes of one hash begin, newest first. A place is a position counted
+ * from 1 after `base`, so that 0 ends a chain and 16 bits are enough: small tables are half of what a short
+ * message costs. When they run out, all places slide down, and those that no match can reach any more fall
+ * off. Only the last WINDOW positions can be reached, so prev is a ring.
  */
 struct chains {
-        uint32_t head[HASHES];
-        uint32_t prev[WINDOW];
+        uint16_t head[HASHES];
+        uint16_t prev[]; /* by position modulo WINDOW; shorter when the input is */
 };
 
 struct deflater {
         const unsigned char *b;
         uint32_t n;
+        uint32_t base; /* position - base + 1 is its place */
         struct chains *chains;
         uint64_t bits; /* not yet written, the earliest lowest */
         unsigned n_bits;
@@ -122,15 +125,26 @@ static uint32_t hash_at(const struct deflater *d, uint32_t i)
         return (((uint32_t)d->b[i] << 10) ^ ((uint32_t)d->b[i + 1] << 5) ^ d->b[i + 2]) & (HASHES - 1);
 }
 
+static void slide_places(uint16_t *places, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                places[i] = places[i] > WINDOW ? (uint16_t)(places[i] - WINDOW) : 0;
+}
+
 static void insert(struct deflater *d, uint32_t i)
 {
-        uint32_t *head;
+        uint16_t *head;
 
         if (d->n - i < LENGTH_LEAST)
                 return;
+        if (i - d->base == UINT16_MAX) {
+                slide_places(d->chains->head, HASHES);
+                slide_places(d->chains->prev, WINDOW); /* an input of so many positions has all of it */
+                d->base += WINDOW;
+        }
         head = &d->chains->head[hash_at(d, i)];
         d->chains->prev[i & (WINDOW - 1)] = *head;
-        *head = i + 1;
+        *head = (uint16_t)(i - d->base + 1);
 }
 
 /* How many leading bytes agree, up to `cap`. The two may overlap. */
@@ -158,13 +172,13 @@ static struct match find_match(const struct deflater *d, uint32_t pos)
         struct match best = {0, 0};
         const unsigned char *here = d->b + pos;
         uint32_t cap = d->n - pos < LENGTH_MOST ? d->n - pos : LENGTH_MOST;
-        uint32_t place;
+        unsigned place;
 
         if (d->n - pos < LENGTH_LEAST)
                 return best;
         place = d->chains->head[hash_at(d, pos)];
         for (int i = 0; i < CANDIDATES && place != 0; i++) {
-                uint32_t c = place - 1, length;
+                uint32_t c = d->base + place - 1, length;
 
                 if (pos - c > WINDOW)
                         break;
@@ -220,7 +234,8 @@ int deflate_fixed(struct lessor_slice bytes, struct buf *out, bool *ret_is_short
         e = buf_reserve(out, bytes.n + SYMBOL_ROOM);
         if (e < 0)
                 return e;
-        d.chains = chains = malloc(sizeof(*chains));
+        d.chains = chains =
+                malloc(sizeof(*chains) + (bytes.n < WINDOW ? bytes.n : WINDOW) * sizeof(chains->prev[0]));
         if (chains == NULL)
                 return LESSOR_E_NOMEM;
         memset(chains->head, 0, sizeof(chains->head));

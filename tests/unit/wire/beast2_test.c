@@ -16,6 +16,11 @@
 /* What the vectors do not say: limits to the byte, what the writer refuses, and rules that tables must keep.
  */
 
+#define LIT(text)                      \
+        {                              \
+                text, sizeof(text) - 1 \
+        }
+
 static struct lessor_arena *arena;
 
 static int set_up(void **state)
@@ -141,6 +146,78 @@ static void aliases_count_once_more_each_time(void **state)
         assert_int_equal(read_within(&rack_storage_response_type, &out, all - 1, 1u << 16, &read),
                          LESSOR_E_TOO_LARGE);
         buf_done(&out);
+}
+
+/* Two lists of lists, which no rack message has: aliases within what an alias names. */
+static void aliases_of_aliases_count_each_time(void **state)
+{
+        static const struct beast2_type lists = {
+                .kind = BEAST2_ARRAY, .size = sizeof(struct beast2_list), .element = &beast2_string_list};
+        static const struct beast2_member members[] = {
+                {LIT("a"), &lists, 0},
+                {LIT("b"), &lists, sizeof(struct beast2_list)},
+        };
+        static const struct beast2_type both = {.kind = BEAST2_STRUCT,
+                                                .size = 2 * sizeof(struct beast2_list),
+                                                .members = members,
+                                                .n_members = 2};
+        static const struct lessor_slice logical = LIT("\0\2"        /* container 0, of two lists */
+                                                       "\0\1\3abc\0" /* 1: 6 bytes after its tag */
+                                                       "\1\1"        /* it once more: 6 */
+                                                       "\0"     /* so 0 is 11 bytes after its tag, and 6 */
+                                                       "\1\2"); /* container 0 once more: 17 */
+        const size_t all = logical.n + 6 + 17;
+        struct beast2_list read[2];
+        struct buf out;
+
+        (void)state;
+        buf_init(&out);
+        wrap_logical(&both, logical, &out);
+        assert_int_equal(read_within(&both, &out, all, 1u << 16, read), 0);
+        assert_int_equal(read[0].n, 2);
+        assert_ptr_equal(read[0].items, read[1].items);
+        assert_int_equal(read_within(&both, &out, all - 1, 1u << 16, read), LESSOR_E_TOO_LARGE);
+        buf_done(&out);
+}
+
+static int read_index(const char *offsets, size_t offsets_len)
+{
+        struct rack_closure_list read;
+        struct buf out;
+        size_t index;
+        int e;
+
+        buf_init(&out);
+        assert_int_equal(beast2_prefix_append(&rack_closure_list_type, &out), 0);
+        assert_int_equal(out.n, 17);
+        buf_append(&out,
+                   "\0\1\1\0"
+                   "\0\6\6\1\1a\1\1b"
+                   "\0\4\4\1\1c\0",
+                   4 + 9 + 7);
+        index = out.n;
+        buf_char(&out, 0);
+        buf_append(&out, offsets, offsets_len);
+        buf_char(&out, (char)index);
+        buf_append(&out, "\0\0\0\0\0\0\0", 7);
+        assert_int_equal(buf_append(&out,
+                                    "\x89"
+                                    "East\r\n\xf5",
+                                    8),
+                         0);
+        e = rack_message_read_beast2(&rack_closure_list_type, buf_view(&out), arena, &read, NULL);
+        buf_done(&out);
+        return e;
+}
+
+/* Two segments in the frame at 21, and one with the terminator in that at 30. */
+static void the_index_of_a_paged_list_names_its_frames(void **state)
+{
+        (void)state;
+        assert_int_equal(read_index("\3\x15\1\0\1\x09\1", 7), 0);
+        assert_int_equal(read_index("\3\x14\1\1\1\x09\1", 7), LESSOR_E_MALFORMED);
+        assert_int_equal(read_index("\3\x15\1\0\1\x0a\1", 7), LESSOR_E_MALFORMED);
+        assert_int_equal(read_index("\3\x15\1\1\1\x08\1", 7), LESSOR_E_MALFORMED);
 }
 
 /* Each segment holds one item: room doubles, and does not grow with the square. */
@@ -395,6 +472,8 @@ int main(void)
                 IN_ARENA(lists_take_no_more_memory_than_they_may),
                 IN_ARENA(an_implausible_expansion_is_refused_before_it_takes_memory),
                 IN_ARENA(aliases_count_once_more_each_time),
+                IN_ARENA(aliases_of_aliases_count_each_time),
+                IN_ARENA(the_index_of_a_paged_list_names_its_frames),
                 IN_ARENA(many_segments_are_one_list),
                 IN_ARENA(texts_are_borrowed_from_a_message_that_is_not_compressed),
                 IN_ARENA(what_is_no_value_is_not_written),

@@ -257,6 +257,32 @@ static void random_inputs_give_the_bits_of_the_plain_encoder(void **state)
         free(text);
 }
 
+/* Noise that comes again at that distance, and nothing nearer: long enough for places to slide several times.
+ */
+static void check_period(size_t period)
+{
+        const size_t n = 210000;
+        char *text = malloc(n);
+        uint64_t seed = 7;
+
+        assert_non_null(text);
+        for (size_t i = 0; i < n; i++)
+                text[i] = i < period ? (char)(next(&seed) >> 20) : text[i - period];
+        /* From here on matches begin at 258 n + 39736, and one of them is 65536, where places slide. */
+        text[39735] ^= 1;
+        check((struct lessor_slice){text, n});
+        free(text);
+}
+
+static void the_window_is_exact(void **state)
+{
+        (void)state;
+        check_period(32766);
+        check_period(32767);
+        check_period(32768);
+        check_period(32769);
+}
+
 static void inflating_is_exact(void **state)
 {
         static const struct lessor_slice stream = LESSOR_SLICE("\x4b\x4c\x4a\x86\x23\x00");
@@ -287,6 +313,7 @@ int main(void)
                 cmocka_unit_test(the_example_of_the_specification),
                 cmocka_unit_test(short_inputs_of_every_length),
                 cmocka_unit_test(random_inputs_give_the_bits_of_the_plain_encoder),
+                cmocka_unit_test(the_window_is_exact),
                 cmocka_unit_test(inflating_is_exact),
         };
 
