@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/encode.h"
+#include "base/limits.h"
 #include "base/macro.h"
 
 #define JSON_INT_MOST INT64_C(9007199254740991) /* 2^53-1 */
@@ -27,6 +28,12 @@ static int read_value(struct reader *r, const struct beast2_type *type, const st
 
 /* --- Saying what is wrong --- */
 
+/* A name that somebody else chose, unless it is too long to be repeated to people. */
+static struct lessor_slice name_to_tell(struct lessor_slice name)
+{
+        return name.n > LIMIT_ID_BYTES ? LESSOR_SLICE("...") : name;
+}
+
 static void append_steps(const struct step *at, struct buf *text)
 {
         if (at == NULL)
@@ -38,7 +45,7 @@ static void append_steps(const struct step *at, struct buf *text)
         }
         if (text->n > 0)
                 buf_char(text, '.');
-        buf_slice(text, at->name);
+        buf_slice(text, name_to_tell(at->name));
 }
 
 /* `reason` is static; `name` (may be absent) stands in quotes behind it. */
@@ -56,7 +63,7 @@ static int fault_named(const struct reader *r, const struct step *at, const char
         buf_text(&text, reason);
         if (name.p != NULL) {
                 buf_text(&text, " \"");
-                buf_slice(&text, name);
+                buf_slice(&text, name_to_tell(name));
                 buf_char(&text, '"');
         }
         *r->ret_problem = reason;

@@ -522,7 +522,7 @@ static int check_index(struct reader *r, const struct segments *segments)
 
 static int read_root_list(struct reader *r, const struct beast2_type *type, struct beast2_list *list)
 {
-        size_t least = beast2_least_size(type->element), cap = 0, place, count;
+        size_t least = beast2_least_size(type->element), cap = 0, count = 0, place;
         struct segments segments = {NULL, 0, 0};
         unsigned tag;
         int e = read_container_tag(r, &tag);

@@ -98,7 +98,7 @@ static int append_members(struct type_table *t, const struct beast2_type *type, 
 /* What follows the tag, once everything that the type is made of has its place. */
 static int append_children(struct type_table *t, const struct beast2_type *type, struct buf *entry)
 {
-        size_t first, second;
+        size_t first = 0, second = 0;
         int e;
 
         switch (type->kind) {

@@ -77,7 +77,7 @@ static int put_option(const struct beast2_type *type, const void *value, struct 
 {
         const void *content = *(const void *const *)value; /* the first member of a slice as well */
 
-        buf_char(out, content != NULL);
+        buf_char(out, content != NULL ? 1 : 0);
         if (content == NULL)
                 return 0;
         return put_value(type->element, beast2_option_is_slice(type) ? value : content, out);

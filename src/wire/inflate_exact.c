@@ -2,8 +2,8 @@
 #include "wire/inflate_exact.h"
 
 #include <limits.h>
-#include <stdint.h>
 #include <stdlib.h>
+#define ZLIB_CONST /* what it reads it does not write */
 #include <zlib.h>
 
 /* 258 bytes in two bits, a length and a distance of one bit each. */
@@ -42,7 +42,7 @@ int inflate_exact(struct lessor_slice payload, size_t len, struct lessor_arena *
         bytes = lessor_arena_alloc(arena, len);
         if (bytes == NULL || inflateInit2(&z, RAW_DEFLATE) != Z_OK)
                 return LESSOR_E_NOMEM;
-        z.next_in = (z_const Bytef *)(uintptr_t)payload.p;
+        z.next_in = (const Bytef *)payload.p;
         z.avail_in = (uInt)payload.n;
         z.next_out = (Bytef *)bytes;
         z.avail_out = (uInt)len;

@@ -34,14 +34,15 @@
         RACK_MEMBER(struct_type, member, key, beast2_boolean, bool, __VA_ARGS__)
 /* A pointer, NULL for none. */
 #define RACK_MAYBE(struct_type, member, key, option, item_type) \
-        RACK_MEMBER(struct_type, member, key, option, item_type *)
+        RACK_MEMBER(struct_type, member, key, option, __typeof__(item_type) *)
 /* A list: a pointer to items and, right behind it, how many. */
-#define RACK_LIST(struct_type, items, count, key, list, item_type)                                           \
-        {                                                                                                    \
-                {key, sizeof(key) - 1}, &(list),                                                             \
-                        RACK_AT(struct_type, items, item_type *) + 0 * RACK_AT(struct_type, count, size_t) + \
-                                RACK_CHECK(offsetof(struct_type, count) ==                                   \
-                                           offsetof(struct_type, items) + offsetof(struct beast2_list, n))   \
+#define RACK_LIST(struct_type, items, count, key, list, item_type)                                         \
+        {                                                                                                  \
+                {key, sizeof(key) - 1}, &(list),                                                           \
+                        RACK_AT(struct_type, items, __typeof__(item_type) *) +                             \
+                                0 * RACK_AT(struct_type, count, size_t) +                                  \
+                                RACK_CHECK(offsetof(struct_type, count) ==                                 \
+                                           offsetof(struct_type, items) + offsetof(struct beast2_list, n)) \
         }
 #define RACK_TEXTS(struct_type, items, count, key) \
         RACK_LIST(struct_type, items, count, key, beast2_string_list, struct lessor_slice)

@@ -218,6 +218,25 @@ static void what_is_no_message_is_refused_and_says_where(void **state)
         }
 }
 
+static void a_name_without_end_is_not_repeated(void **state)
+{
+        struct rack_lease_ref ref;
+        const char *problem = NULL;
+        struct buf text;
+
+        (void)state;
+        buf_init(&text);
+        buf_text(&text, "{\"");
+        for (int i = 0; i < 300; i++)
+                buf_char(&text, 'n');
+        buf_text(&text, "\":1}");
+        assert_int_equal(
+                rack_message_read_json(&rack_lease_ref_type, buf_view(&text), 0, arena, &ref, &problem),
+                LESSOR_E_INVALID);
+        assert_string_equal(problem, "has an unknown member \"...\"");
+        buf_done(&text);
+}
+
 static void an_open_reader_passes_over_what_it_does_not_know(void **state)
 {
         struct rack_watch_response answer;
@@ -282,6 +301,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 IN_ARENA(messages_read_and_are_written_again),
                 IN_ARENA(what_is_no_message_is_refused_and_says_where),
+                IN_ARENA(a_name_without_end_is_not_repeated),
                 IN_ARENA(an_open_reader_passes_over_what_it_does_not_know),
                 IN_ARENA(beast2_leaves_out_what_only_json_has),
                 IN_ARENA(a_case_that_is_none_is_not_written),
