@@ -196,6 +196,10 @@ struct engine_change {
  * new one of the same (site, id).
  */
 bool engine_change(const struct engine *e, struct engine_change *ret_change);
+/* Whether there is a change and the oldest is a job's: what engine_change() would tell, without telling it.
+ */
+bool engine_change_is_job(const struct engine *e);
+
 /* Returns whether there was one. */
 bool engine_change_drop(struct engine *e);
 

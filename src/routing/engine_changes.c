@@ -88,6 +88,11 @@ bool engine_change(const struct engine *e, struct engine_change *ret_change)
         return true;
 }
 
+bool engine_change_is_job(const struct engine *e)
+{
+        return e->changes != NULL && !e->changes->is_presence;
+}
+
 bool engine_change_drop(struct engine *e)
 {
         struct change_node *node = e->changes;

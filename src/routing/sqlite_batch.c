@@ -181,6 +181,9 @@ bool store_has_changes(struct sqlite_store *s)
 {
         struct engine_change change;
 
+        if (engine_change_is_job(
+                    s->engine)) /* asked after every operation, and nearly always so under load */
+                return true;
         while (engine_change(s->engine, &change)) {
                 if (change.what != ENGINE_PRESENCE_PUT || change.order > s->noted_presence)
                         return true;
