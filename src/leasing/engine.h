@@ -295,7 +295,9 @@ int lease_engine_restore_environment(struct lease_engine *e, const struct lessor
                                      uint64_t order);
 void lease_engine_restore_policy(struct lease_engine *e, bool require_start_approval);
 
-/* Never gives a new lease this seq or a lower one: a store has rows there that the engine has not heard of.
+/*
+ * Never gives a new lease this seq or a lower one. A store keeps the highest that it ever saw, since the
+ * lease that had it may be forgotten, and pages of a list are named by it.
  */
 void lease_engine_reserve(struct lease_engine *e, uint64_t seq);
 
