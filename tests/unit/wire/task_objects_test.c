@@ -5,7 +5,9 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdlib.h>
 
+#include "base/file.h"
 #include "base/limits.h"
 #include "base/macro.h"
 #include "wire/task_objects.h"
@@ -305,6 +307,35 @@ static void as_many_entries_as_the_limit_says(void **state)
         lessor_arena_free(arena);
 }
 
+/* Every JSON block of the document is a tree or a task. */
+static void the_examples_of_the_document_are_valid(void **state)
+{
+        struct lessor_arena *arena = lessor_arena_new();
+        const char *data = getenv("LESSOR_TEST_DATA"), *at;
+        struct buf path, text;
+        size_t n = 0;
+
+        (void)state;
+        assert_non_null(data);
+        buf_init(&path);
+        buf_init(&text);
+        buf_printf(&path, "%s/../../docs/objects.md", data);
+        assert_int_equal(file_read(path.p, 1u << 20, &text), 0);
+        for (at = strstr(text.p, "```json\n"); at != NULL; at = strstr(at, "```json\n"), n++) {
+                struct lessor_slice block = {at + 8, (size_t)(strchr(at + 8, '\n') - (at + 8))};
+                struct tree tree;
+                struct task task;
+
+                if (tree_read(block, arena, &tree, NULL) < 0 && task_read(block, arena, &task, NULL) < 0)
+                        fail_msg("%.*s", (int)block.n, block.p);
+                at += 8;
+        }
+        assert_int_equal(n, 2);
+        buf_done(&path);
+        buf_done(&text);
+        lessor_arena_free(arena);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -316,6 +347,7 @@ int main(void)
                 cmocka_unit_test(tasks_that_are_none_are_refused),
                 cmocka_unit_test(what_could_not_be_read_is_not_written),
                 cmocka_unit_test(as_many_entries_as_the_limit_says),
+                cmocka_unit_test(the_examples_of_the_document_are_valid),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
