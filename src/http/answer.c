@@ -174,9 +174,9 @@ enum MHD_Result answer_queue(struct request *r)
         struct MHD_Response *response;
         enum MHD_Result queued;
 
-        /* The keeper notices a leaving within moments; one that it has not noticed yet crosses the answer on
-         * the way, as if it came just after it, and is not worth a system call an answer. */
-        if (r->gone || (r->undelivered != NULL && atomic_load(&c->left)))
+        /* A system call, and worth it: a client that died with its request still in our queue left before the
+         * keeper could say so, and what it claimed would wait out its window with nobody. */
+        if (r->gone || (r->undelivered != NULL && http_peer_gone(&r->public)))
                 return MHD_NO;
         response = response_new(r);
         if (response == NULL)

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 
 #include "base/clock.h"
 #include "http/internal.h"
 
 #define CUT_AGAIN_MS 100
+/* Who has just been answered is likely to ask again; a drain answers that too, and says that it was the last.
+ */
+#define JUST_ANSWERED_MS 250
 
 struct connection *connection_new(struct http_server *server)
 {
@@ -73,6 +77,7 @@ static struct connection *connection_begin(struct worker *worker, struct MHD_Con
         atomic_store(&c->overdue, false);
         atomic_store(&c->sending, false);
         atomic_store(&c->suspension, SUSPENSION_NONE);
+        atomic_store(&c->idle_since_ms, clock_monotonic_ms());
         connection_due(c, clock_monotonic_ms() + server->options.header_ms);
 
         pthread_mutex_lock(&server->lock);
@@ -170,17 +175,29 @@ void connection_left(struct http_server *server, struct connection *c)
         pthread_mutex_unlock(&server->lock);
 }
 
+/* Nothing has begun, nothing lies unread, and nothing is likely to come. */
+static bool is_idle(const struct connection *c, int64_t now_ms)
+{
+        int unread = 0;
+
+        if (atomic_load(&c->busy) || now_ms - atomic_load(&c->idle_since_ms) < JUST_ANSWERED_MS)
+                return false;
+        return ioctl(c->fd, FIONREAD, &unread) != 0 || unread == 0;
+}
+
 void connections_drain(struct http_server *server, bool abort)
 {
+        int64_t now_ms = clock_monotonic_ms();
+
         pthread_mutex_lock(&server->lock);
         for (struct connection *c = server->live; c != NULL; c = c->next) {
                 if (abort) {
                         connection_wake(c, SUSPENSION_ABORT);
                         connection_cut(c, SHUT_RDWR);
-                } else if (!atomic_load(&c->busy)) {
-                        connection_cut(c, SHUT_RD);
-                } else {
+                } else if (atomic_load(&c->busy)) {
                         connection_wake(c, SUSPENSION_DRAIN);
+                } else if (is_idle(c, now_ms)) {
+                        connection_cut(c, SHUT_RD);
                 }
         }
         pthread_mutex_unlock(&server->lock);

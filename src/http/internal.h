@@ -106,6 +106,7 @@ struct connection {
         _Atomic bool overdue;          /* cut off for being slow */
         _Atomic bool sending;          /* an answer is on its way: being overdue closes both sides */
         _Atomic int64_t due_ms;        /* clock_monotonic_ms() at which it is overdue; 0: never */
+        _Atomic int64_t idle_since_ms; /* while it is not busy */
         _Atomic int suspension;
         _Atomic int held_result;
         struct request *request; /* worker only */

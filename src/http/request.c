@@ -314,6 +314,7 @@ void request_completed(void *worker, struct MHD_Connection *mhd, void **context,
         c->request = NULL;
         atomic_store_explicit(&c->sending, false, memory_order_relaxed);
         connection_due(c, now_us / 1000 + r->server->options.idle_ms);
+        atomic_store_explicit(&c->idle_since_ms, now_us / 1000, memory_order_relaxed);
         atomic_store_explicit(&c->busy, false, memory_order_release);
         request_release(worker, r);
 }

@@ -273,11 +273,10 @@ struct sqlite_store {
         sqlite3_stmt *statements[N_WRITE_KINDS];
         sqlite3_stmt *begin, *commit, *rollback;
         struct batch batch;
-        int wal_pages;            /* in the log after the last commit */
-        int wal_folded;           /* of which were folded back when it was last done */
-        int64_t space_checked_ms; /* monotonic */
-        size_t crowd;             /* how many waited for the last commit */
-        int64_t told_us;          /* monotonic; when they were told */
+        int wal_pages;   /* in the log after the last commit */
+        int wal_folded;  /* of which were folded back when it was last done */
+        size_t crowd;    /* how many waited for the last commit */
+        int64_t told_us; /* monotonic; when they were told */
 };
 
 extern const struct lessor_routing_store_ops sqlite_store_ops;
@@ -326,7 +325,7 @@ void writer_wake(struct sqlite_store *s);
 
 /* Looks whether the disk is nearly full, at most once a second. No lock held; writer thread, or before it
  * runs. */
-void writer_check_space(struct sqlite_store *s, int64_t monotonic_ms);
+void writer_check_space(struct sqlite_store *s);
 
 /* Waits for a ticket. No lock held. Returns 0 or LESSOR_E_UNAVAILABLE. */
 int writer_wait(struct sqlite_store *s, struct lessor_ticket ticket);

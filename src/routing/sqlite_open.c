@@ -64,7 +64,6 @@ static int init_memory(struct sqlite_store *s)
         s->flight_waiters.end = &s->flight_waiters.first;
         s->open_seq = 1;
         s->next_holder = s->next_envelope = 1;
-        s->space_checked_ms = INT64_MIN / 2;
         (void)pthread_mutex_init(&s->lock, NULL);
         (void)pthread_condattr_init(&monotonic);
         (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -126,7 +125,7 @@ static int start_threads(struct sqlite_store *s, struct buf *ret_problem)
         r = checkpointer_start(&s->checkpointer, s->path, s->options.vfs, ret_problem);
         if (r < 0)
                 return r;
-        writer_check_space(s, clock_monotonic_ms());
+        writer_check_space(s);
         if (pthread_create(&s->writer, NULL, writer_run, s) != 0)
                 return LESSOR_E_NOMEM;
         s->writer_running = true;

@@ -184,14 +184,10 @@ static uint64_t free_bytes(const struct sqlite_store *s)
         return (uint64_t)st.f_bavail * st.f_frsize;
 }
 
-void writer_check_space(struct sqlite_store *s, int64_t monotonic_ms)
+/* At every batch: it costs next to nothing beside one, and within a second a disk can fill. */
+void writer_check_space(struct sqlite_store *s)
 {
-        bool low;
-
-        if (monotonic_ms - s->space_checked_ms < SPACE_CHECK_MS)
-                return;
-        s->space_checked_ms = monotonic_ms;
-        low = free_bytes(s) < s->options.low_space_bytes;
+        bool low = free_bytes(s) < s->options.low_space_bytes;
         if (atomic_exchange(&s->low_space, low) == low)
                 return;
         if (low)
@@ -255,7 +251,7 @@ static bool wait_for_work(struct sqlite_store *s)
                 sleep_until(s, until_ms);
                 if (atomic_load(&s->low_space)) {
                         (void)pthread_mutex_unlock(&s->lock);
-                        writer_check_space(s, clock_monotonic_ms());
+                        writer_check_space(s);
                         (void)pthread_mutex_lock(&s->lock);
                 }
         }
@@ -340,7 +336,7 @@ static bool write_one(struct sqlite_store *s)
                 }
                 if (r == 0) {
                         (void)pthread_mutex_unlock(&s->lock);
-                        writer_check_space(s, clock_monotonic_ms());
+                        writer_check_space(s);
                         r = batch_write(s);
                         (void)pthread_mutex_lock(&s->lock);
                 }
