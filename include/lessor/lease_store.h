@@ -247,9 +247,10 @@ struct lessor_lease_grant {
         bool granted;
         struct lessor_lease lease; /* with its event, if granted */
         /*
-         * Not granted: why this rack is granted nothing at all (OLD does not occur), or LESSOR_BAR_NONE, when
-         * its queue is empty, or LESSOR_BAR_CLAIMED, FLOOR or FILTER when there is claimable work in its
-         * tiers, all of which those kept from it: somebody else may be able to have it.
+         * Not granted: why this rack is granted nothing at all (OLD does not occur), or LESSOR_BAR_NONE, when its
+         * queue is empty, or LESSOR_BAR_CLAIMED, FLOOR or FILTER when there is claimable work in its tiers, all of
+         * which those kept from it: somebody else may be able to have it. Repos that the filter leaves out are not
+         * looked at.
          */
         enum lessor_lease_bar bar;
 };
