@@ -107,7 +107,7 @@ const char *fs_each(DIR *entries)
         const struct dirent *entry;
 
         do
-                entry = readdir(entries);
+                entry = entries == NULL ? NULL : readdir(entries);
         while (entry != NULL && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0));
         return entry == NULL ? NULL : entry->d_name;
 }
@@ -147,7 +147,7 @@ int fs_sorted(int dir, size_t len, struct lessor_arena *arena, struct lessor_sli
 {
         _cleanup_(fs_entries_close) DIR *entries = NULL;
         _cleanup_(buf_done) struct buf texts;
-        struct lessor_slice all, *names;
+        struct lessor_slice all = {"", 0}, *names;
         const char *entry;
         size_t n;
         int r;

@@ -90,10 +90,10 @@ int fs_put(struct lessor_object_store *s, struct lessor_slice repo, struct lesso
            struct lessor_object_writer **ret_writer);
 int fs_stage(struct lessor_object_store *s, const struct lessor_object_stage *stage, struct lessor_slice hash,
              int64_t size, struct lessor_object_writer **ret_writer);
-int fs_write(struct lessor_object_writer *w, struct lessor_slice bytes);
-int fs_finish(struct lessor_object_writer *w, struct lessor_arena *arena,
+int fs_write(struct lessor_object_writer *base, struct lessor_slice bytes);
+int fs_finish(struct lessor_object_writer *base, struct lessor_arena *arena,
               struct lessor_object_written *ret_written);
-struct lessor_object_writer *fs_writer_free(struct lessor_object_writer *w);
+struct lessor_object_writer *fs_writer_free(struct lessor_object_writer *base);
 
 /*
  * Gives a verified file its name in a shard, which must be locked. One that is there already is referenced

@@ -422,7 +422,7 @@ static int read_text(const struct attempt *a, enum log_stream stream, int64_t of
 {
         int64_t left = a->head[stream].now.length - offset;
         size_t before = out->n;
-        size_t n;
+        size_t n = 0;
         bool at_end;
         int r;
 

@@ -41,30 +41,65 @@ int log_head_write(const struct object_io *io, int fd, unsigned place, const str
         n += SUM_LEN;
         memset(line + n, ' ', sizeof(line) - n);
         line[sizeof(line) - 1] = '\n';
-        return object_io_write(io, fd, line, sizeof(line), (off_t)(place * LOG_SLOT_BYTES));
+        return object_io_write(io, fd, line, sizeof(line), (off_t)place * LOG_SLOT_BYTES);
+}
+
+/* Reads a decimal number and the blank behind it, and moves on; false if there is none, or it is too large.
+ */
+static bool number_read(const char **at, int64_t *ret_number)
+{
+        const char *p = *at;
+        int64_t number = 0;
+
+        for (; *p >= '0' && *p <= '9'; p++)
+                if (__builtin_mul_overflow(number, 10, &number) ||
+                    __builtin_add_overflow(number, *p - '0', &number))
+                        return false;
+        if (p == *at || *p != ' ')
+                return false;
+        *at = p + 1;
+        *ret_number = number;
+        return true;
+}
+
+/* Reads the sum and the blank behind it, and moves on. */
+static bool sum_read(const char **at, char ret_sum[SUM_LEN + 1])
+{
+        if (strnlen(*at, SUM_LEN + 1) <= SUM_LEN || (*at)[SUM_LEN] != ' ')
+                return false;
+        memcpy(ret_sum, *at, SUM_LEN);
+        ret_sum[SUM_LEN] = '\0';
+        *at += SUM_LEN + 1;
+        return true;
 }
 
 /* Reads a slot; one that is not whole reads as false. */
-static bool slot_read(const char bytes[LOG_SLOT_BYTES], struct log_slot *ret_slot)
+static bool slot_read(const char *bytes, struct log_slot *ret_slot)
 {
+        static const char format[] = "lessor.log/1 ";
         char text[LOG_SLOT_BYTES + 1], line[LOG_SLOT_BYTES], check[SUM_LEN + 1];
         struct log_slot slot = {.seq = 0};
-        int cut, end = 0;
+        int64_t seq, streams, cut;
+        const char *at = text;
         size_t n;
 
         memcpy(text, bytes, LOG_SLOT_BYTES);
         text[LOG_SLOT_BYTES] = '\0';
-        if (sscanf(text, "lessor.log/1 %" SCNu64 " %" SCNd64 " %" SCNd64 " %32[0-9a-f] %u %d %n", &slot.seq,
-                   &slot.length, &slot.from, slot.sum, &slot.streams, &cut, &end) != 6 ||
-            end == 0)
+        if (strncmp(at, format, sizeof(format) - 1) != 0)
                 return false;
+        at += sizeof(format) - 1;
+        if (!number_read(&at, &seq) || !number_read(&at, &slot.length) || !number_read(&at, &slot.from) ||
+            !sum_read(&at, slot.sum) || !number_read(&at, &streams) || !number_read(&at, &cut))
+                return false;
+        if (seq == 0 || slot.length < slot.from || streams > 3 || cut > 1)
+                return false;
+        slot.seq = (uint64_t)seq;
+        slot.streams = (unsigned)streams;
         slot.cut = cut == 1;
         /* Spelled again, so that only what we wrote is taken. */
         n = line_of(&slot, line);
         log_head_sum(line, n, check);
         if (memcmp(text, line, n) != 0 || memcmp(text + n, check, SUM_LEN) != 0)
-                return false;
-        if (slot.seq == 0 || slot.from < 0 || slot.length < slot.from)
                 return false;
         *ret_slot = slot;
         return true;
@@ -116,7 +151,7 @@ int log_head_read(int fd, struct log_head *ret_head)
         if (fstat(fd, &st) < 0)
                 return object_io_error(errno);
         for (unsigned i = 0; i < 2; i++) {
-                valid[i] = slot_read(bytes + i * LOG_SLOT_BYTES, &slots[i]);
+                valid[i] = slot_read(bytes + (size_t)i * LOG_SLOT_BYTES, &slots[i]);
                 if (valid[i] && slots[i].seq > head.highest_seq)
                         head.highest_seq = slots[i].seq;
         }
@@ -130,7 +165,8 @@ int log_head_read(int fd, struct log_head *ret_head)
                 r = slot_holds(fd, &head.now, st.st_size, &holds);
                 if (r < 0)
                         return r;
-                head.dirty = !valid[!later] && !all_zero(bytes + !later * LOG_SLOT_BYTES, LOG_SLOT_BYTES);
+                head.dirty = !valid[!later] &&
+                             !all_zero(bytes + (later == 0 ? LOG_SLOT_BYTES : 0), LOG_SLOT_BYTES);
                 /* Where something was before, the other slot says so; else this is no crash's doing. */
                 if (!holds && head.before.length != head.now.from)
                         return LESSOR_E_CORRUPT;
@@ -159,7 +195,7 @@ void log_head_step_back(struct log_head *head)
 int log_head_clean(const struct object_io *io, int fd, const struct log_head *head)
 {
         static const char nothing[LOG_SLOT_BYTES];
-        int r = object_io_write(io, fd, nothing, sizeof(nothing), (off_t)(!head->place * LOG_SLOT_BYTES));
+        int r = object_io_write(io, fd, nothing, sizeof(nothing), head->place == 0 ? LOG_SLOT_BYTES : 0);
 
         if (r == 0 && io->ftruncate(fd, LOG_HEAD_BYTES + (off_t)head->now.length) < 0)
                 r = object_io_error(errno);
