@@ -66,6 +66,14 @@ static int parse_address(const char *text, struct sockaddr_storage *ret_address,
         return inet_pton(AF_INET, host, &four->sin_addr) == 1 ? 0 : LESSOR_E_INVALID;
 }
 
+int http_address_check(const char *text)
+{
+        struct sockaddr_storage address;
+        socklen_t n;
+
+        return parse_address(text, &address, &n);
+}
+
 static int bind_problem(const struct listener *l, struct lessor_arena *arena, const char **ret_problem)
 {
         int error = errno;

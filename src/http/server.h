@@ -31,6 +31,19 @@ struct http_listen {
  * LESSOR_E_NOMEM. */
 int http_networks_check(const char *text);
 
+/* Whether `text` is an address to listen on: "127.0.0.1:5327", "[::1]:0". Returns 0 or LESSOR_E_INVALID. */
+int http_address_check(const char *text);
+
+/*
+ * Whether a server could serve TLS with these two files; reads them and keeps nothing.
+ *
+ * ret_problem  a sentence for people, on failure, in the arena
+ *
+ * Returns 0; LESSOR_E_INVALID; LESSOR_E_PERMISSION; what file_read returns; LESSOR_E_NOMEM.
+ */
+int http_tls_check(const char *cert_path, const char *key_path, struct lessor_arena *arena,
+                   const char **ret_problem);
+
 /* Zero means the default, but where 0 is given a meaning. http_options_init() fills in the defaults. */
 struct http_options {
         const struct http_listen *listen; /* borrowed for the call */

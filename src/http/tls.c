@@ -126,6 +126,16 @@ static int identity_read(const char *cert_path, const char *key_path, struct les
         return r;
 }
 
+int http_tls_check(const char *cert_path, const char *key_path, struct lessor_arena *arena,
+                   const char **ret_problem)
+{
+        struct tls_identity *identity = NULL;
+        int r = identity_read(cert_path, key_path, arena, &identity, ret_problem);
+
+        tls_identity_unref(identity);
+        return r;
+}
+
 int tls_new(const char *cert_path, const char *key_path, struct lessor_arena *arena, struct tls **ret_tls,
             const char **ret_problem)
 {

@@ -438,6 +438,27 @@ static bool one_of(const char *value, const char *const *words)
         return false;
 }
 
+static int check_address(struct reader *r, const char *name, const char *text)
+{
+        if (text == NULL || http_address_check(text) == 0)
+                return 0;
+        buf_printf(r->problem, "--%s: \"%s\" is no ADDRESS:PORT such as 127.0.0.1:5327 or [::1]:5327", name,
+                   text);
+        return LESSOR_E_INVALID;
+}
+
+static int check_addresses(struct reader *r)
+{
+        const struct options *o = r->options;
+        int e = 0;
+
+        for (size_t i = 0; i < o->n_listen && e == 0; i++)
+                e = check_address(r, "listen", o->listen[i]);
+        if (e == 0)
+                e = check_address(r, "redirect-listen", o->redirect_listen);
+        return e < 0 ? e : check_address(r, "control-listen", o->control_listen);
+}
+
 /* What no single option can tell. */
 static int check_together(struct reader *r)
 {
@@ -514,7 +535,8 @@ int options_read(int argc, char *const *argv, char *const *environment, struct o
                 if (e < 0)
                         return e;
         }
-        return check_together(&r);
+        e = check_addresses(&r);
+        return e < 0 ? e : check_together(&r);
 }
 
 void options_done(struct options *options)

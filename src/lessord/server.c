@@ -454,6 +454,20 @@ int server_run(const struct options *options, struct buf *ret_problem)
         return e;
 }
 
+/* The files of TLS and of the control API over TCP. */
+static int check_doors(struct server *s)
+{
+        const struct options *o = s->options;
+        const char *problem = NULL;
+        int e = 0;
+
+        if (o->tls_cert != NULL)
+                e = http_tls_check(o->tls_cert, o->tls_key, s->arena, &problem);
+        if (e < 0)
+                return explain_text(s, e, problem);
+        return o->control_token == NULL ? 0 : control_token_check(o->control_token, s->problem);
+}
+
 int server_check(const struct options *options, struct buf *ret_problem)
 {
         struct server s = {.options = options, .problem = ret_problem};
@@ -467,6 +481,8 @@ int server_check(const struct options *options, struct buf *ret_problem)
                 e = open_control_plane(&s, ":memory:");
         if (e == 0)
                 e = open_signer(&s);
+        if (e == 0)
+                e = check_doors(&s);
         server_done(&s);
         return e;
 }

@@ -85,6 +85,7 @@ static unsigned status_of(int error)
                 return 404;
         case LESSOR_E_EXISTS:
         case LESSOR_E_BUSY:
+        case LESSOR_E_REFUSED:
         case LESSOR_E_BROKEN_LINK:
                 return 409;
         case LESSOR_E_UNAVAILABLE:
@@ -340,16 +341,14 @@ static int explain(struct buf *problem, int error, const char *path, const char 
         return error;
 }
 
-static int read_token(struct control *control, struct buf *ret_problem)
+static int read_token(const char *path, unsigned char ret_hash[CONTROL_TOKEN_HASH_BYTES],
+                      struct buf *ret_problem)
 {
         _cleanup_(buf_wipe) struct buf text = {0};
-        const char *path = control->parts.token_file;
         struct lessor_slice token;
         mode_t mode;
         int e;
 
-        if (path == NULL)
-                return 0;
         e = file_read_private(path, LIMIT_KEY_FILE_BYTES, &text, &mode);
         if (e < 0)
                 return explain(ret_problem, e, path, lessor_error_text(e));
@@ -364,8 +363,17 @@ static int read_token(struct control *control, struct buf *ret_problem)
         if (token.n < TOKEN_MIN)
                 return explain(ret_problem, LESSOR_E_INVALID, path,
                                "a token has 16 characters at least; `openssl rand -hex 32` makes one");
-        hash_token(token, control->token_hash);
+        hash_token(token, ret_hash);
         return 0;
+}
+
+int control_token_check(const char *path, struct buf *ret_problem)
+{
+        unsigned char hash[CONTROL_TOKEN_HASH_BYTES];
+        int e = read_token(path, hash, ret_problem);
+
+        sodium_memzero(hash, sizeof(hash));
+        return e;
 }
 
 /* --- Life --- */
@@ -399,7 +407,6 @@ static struct http_route *make_routes(http_handler *handler, http_handler *rest)
 int control_new(const struct control_parts *parts, struct buf *ret_problem, struct control **ret_control)
 {
         _cleanup_(control_freep) struct control *control = calloc(1, sizeof(*control));
-        int e;
 
         if (control == NULL)
                 return LESSOR_E_NOMEM;
@@ -410,10 +417,11 @@ int control_new(const struct control_parts *parts, struct buf *ret_problem, stru
         control->routes = make_routes(handle, handle_nothing);
         if (control->routes == NULL)
                 return LESSOR_E_NOMEM;
-        e = read_token(control, ret_problem);
-        if (e < 0)
-                return e;
         if (parts->token_file != NULL) {
+                int e = read_token(parts->token_file, control->token_hash, ret_problem);
+
+                if (e < 0)
+                        return e;
                 control->token_routes = make_routes(handle_with_token, handle_nothing_with_token);
                 if (control->token_routes == NULL)
                         return LESSOR_E_NOMEM;

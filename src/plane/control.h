@@ -60,6 +60,9 @@ struct control_parts {
  */
 int control_new(const struct control_parts *parts, struct buf *ret_problem, struct control **ret_control);
 
+/* Whether control_new would take this file of a token; returns as it does. */
+int control_token_check(const char *path, struct buf *ret_problem);
+
 /* No request may be under way. Waits for a backup that is. Takes NULL, returns NULL. */
 struct control *control_free(struct control *control);
 DEFINE_CLEANUP(struct control, control_free)
