@@ -68,6 +68,7 @@ static const struct control_words site_words[] = {
 };
 static const struct control_words consent_words[] = {
         {LESSOR_E_NOT_FOUND, "this owner has no consent for site \"{}\"; `lessor consent ls` lists them"},
+        {LESSOR_E_REFUSED, "the consent for site \"{}\" is revoked; `lessor consent add` gives it anew"},
         {0},
 };
 static const struct control_words mapping_words[] = {
@@ -169,8 +170,7 @@ void control_consent_list(struct control_call *call, const void *body)
 void control_consent_add(struct control_call *call, const void *body)
 {
         const struct consent_body *in = body;
-        struct directory *d = call->parts->directory;
-        int e;
+        struct policy_mapping *mappings;
 
         if (in->n_mappings > 0 && call->parts->policy_file != NULL) {
                 control_refuse(call, 409, "comes-from-a-file",
@@ -178,18 +178,17 @@ void control_consent_add(struct control_call *call, const void *body)
                                call->parts->policy_file);
                 return;
         }
-        e = directory_consent_add(d, in->owner, in->site_id, call->now_ms);
-        if (e < 0) {
-                control_refuse_error(call, e, site_words, in->site_id);
+        mappings = lessor_arena_array(call->arena, in->n_mappings, sizeof(*mappings));
+        if (mappings == NULL) {
+                control_refuse_error(call, LESSOR_E_NOMEM, NULL, in->site_id);
                 return;
         }
-        for (size_t i = 0; i < in->n_mappings && e == 0; i++)
-                e = directory_mapping_add(d, in->owner, in->site_id, &in->mappings[i].mapping);
-        /* All or nothing, as far as two transactions can: a consent without its mappings routes differently.
-         */
-        if (e < 0)
-                directory_consent_remove(d, in->owner, in->site_id);
-        control_done(call, e, mapping_words, in->site_id);
+        for (size_t i = 0; i < in->n_mappings; i++)
+                mappings[i] = in->mappings[i].mapping;
+        control_done(call,
+                     directory_consent_add(call->parts->directory, in->owner, in->site_id, mappings,
+                                           in->n_mappings, call->now_ms),
+                     site_words, in->site_id);
 }
 
 void control_consent_remove(struct control_call *call, const void *body)

@@ -121,12 +121,13 @@ struct directory_consent_list {
 };
 
 /*
- * The owner lets a site's work for them be routed. Lifts a revocation of the pair: the newer decision counts.
- * LESSOR_E_NOT_FOUND (no such site); LESSOR_E_EXISTS.
+ * The owner lets a site's work for them be routed, and chooses what answers it; all of it or nothing. Lifts a
+ * revocation of the pair: the newer decision counts, and its mappings, if it has any, take the place of those
+ * from before. LESSOR_E_NOT_FOUND (no such site); LESSOR_E_EXISTS.
  */
 int directory_consent_add(struct directory *d, struct lessor_slice owner, struct lessor_slice site_id,
-                          int64_t now_ms);
-/* Pauses or resumes; doing so twice is no error. LESSOR_E_NOT_FOUND. */
+                          const struct policy_mapping *mappings, size_t n_mappings, int64_t now_ms);
+/* Pauses or resumes; doing so twice is no error. LESSOR_E_NOT_FOUND; LESSOR_E_REFUSED (it is revoked). */
 int directory_consent_pause(struct directory *d, struct lessor_slice owner, struct lessor_slice site_id,
                             bool paused);
 /* Forgets the consent with its mappings, and a revocation of the pair. LESSOR_E_NOT_FOUND. */

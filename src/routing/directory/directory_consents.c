@@ -25,8 +25,58 @@ static int lift_revocation(struct directory *d, struct lessor_slice owner, struc
                        owner, site_id);
 }
 
+/* The texts of a mapping as its row has them. */
+struct mapping_row {
+        struct lessor_slice purpose;
+        struct lessor_slice kind;
+        struct lessor_slice service;
+        struct lessor_slice service_owner;
+};
+
+static int mapping_row(const struct policy_mapping *m, struct mapping_row *ret_row)
+{
+        int r;
+
+        ret_row->purpose = m->purpose.p == NULL ? POLICY_DEFAULT_PURPOSE : m->purpose;
+        ret_row->kind = lessor_slice_of(message_word(&kind_words, (int)m->kind));
+        ret_row->service = m->service;
+        ret_row->service_owner = m->owner.p == NULL ? LESSOR_SLICE("") : m->owner;
+        if ((r = directory_check_id(ret_row->purpose)) < 0 || (r = directory_check_id(ret_row->service)) < 0)
+                return r;
+        return m->owner.p == NULL ? 0 : directory_check_id(m->owner);
+}
+
+/* Inside a change. LESSOR_E_EXISTS (this very mapping). */
+static int insert_mapping(struct directory *d, struct lessor_slice owner, struct lessor_slice site_id,
+                          const struct mapping_row *row)
+{
+        return sql_run(&d->sql, NULL,
+                       "INSERT INTO directory_mapping(owner, site_id, purpose, kind, service, service_owner)"
+                       " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+                       "tttttt", owner, site_id, row->purpose, row->kind, row->service, row->service_owner);
+}
+
+/* Those of before go: of several the first counts, so an old one would go on answering. Named twice is once.
+ */
+static int replace_mappings(struct directory *d, struct lessor_slice owner, struct lessor_slice site_id,
+                            const struct policy_mapping *mappings, size_t n_mappings)
+{
+        struct mapping_row row;
+        int r = sql_run(&d->sql, NULL, "DELETE FROM directory_mapping WHERE owner = ?1 AND site_id = ?2",
+                        "tt", owner, site_id);
+
+        for (size_t i = 0; i < n_mappings && r == 0; i++) {
+                r = mapping_row(&mappings[i], &row);
+                if (r == 0)
+                        r = insert_mapping(d, owner, site_id, &row);
+                if (r == LESSOR_E_EXISTS)
+                        r = 0;
+        }
+        return r;
+}
+
 int directory_consent_add(struct directory *d, struct lessor_slice owner, struct lessor_slice site_id,
-                          int64_t now_ms)
+                          const struct policy_mapping *mappings, size_t n_mappings, int64_t now_ms)
 {
         int r = check_pair(owner, site_id);
         bool lifted = false;
@@ -44,7 +94,22 @@ int directory_consent_add(struct directory *d, struct lessor_slice owner, struct
                             "tti", owner, site_id, now_ms);
         if (r == LESSOR_E_EXISTS && lifted)
                 r = 0;
+        if (r == 0 && n_mappings > 0)
+                r = replace_mappings(d, owner, site_id, mappings, n_mappings);
         return directory_settle(d, r);
+}
+
+/* Neither pausing nor resuming would change what a revoked route does. */
+static int need_no_revocation(struct directory *d, struct lessor_slice owner, struct lessor_slice site_id)
+{
+        int64_t n = 0;
+        int r = sql_number(&d->sql, &n,
+                           "SELECT count(*) FROM directory_revocation WHERE owner = ?1 AND site_id = ?2",
+                           "tt", owner, site_id);
+
+        if (r < 0)
+                return r;
+        return n > 0 ? LESSOR_E_REFUSED : 0;
 }
 
 int directory_consent_pause(struct directory *d, struct lessor_slice owner, struct lessor_slice site_id,
@@ -53,6 +118,8 @@ int directory_consent_pause(struct directory *d, struct lessor_slice owner, stru
         int64_t n = 0;
         int r = directory_change(d);
 
+        if (r == 0)
+                r = need_no_revocation(d, owner, site_id);
         if (r == 0)
                 r = sql_run(&d->sql, &n,
                             "UPDATE directory_consent SET paused = ?3 WHERE owner = ?1 AND site_id = ?2",
@@ -100,27 +167,6 @@ int directory_route_revoke(struct directory *d, struct lessor_slice owner, struc
 
 /* --- Mappings --- */
 
-/* The texts of a mapping as its row has them. */
-struct mapping_row {
-        struct lessor_slice purpose;
-        struct lessor_slice kind;
-        struct lessor_slice service;
-        struct lessor_slice service_owner;
-};
-
-static int mapping_row(const struct policy_mapping *m, struct mapping_row *ret_row)
-{
-        int r;
-
-        ret_row->purpose = m->purpose.p == NULL ? POLICY_DEFAULT_PURPOSE : m->purpose;
-        ret_row->kind = lessor_slice_of(message_word(&kind_words, (int)m->kind));
-        ret_row->service = m->service;
-        ret_row->service_owner = m->owner.p == NULL ? LESSOR_SLICE("") : m->owner;
-        if ((r = directory_check_id(ret_row->purpose)) < 0 || (r = directory_check_id(ret_row->service)) < 0)
-                return r;
-        return m->owner.p == NULL ? 0 : directory_check_id(m->owner);
-}
-
 static int need_consent(struct directory *d, struct lessor_slice owner, struct lessor_slice site_id)
 {
         int64_t n;
@@ -143,11 +189,7 @@ int directory_mapping_add(struct directory *d, struct lessor_slice owner, struct
         if (r == 0)
                 r = need_consent(d, owner, site_id);
         if (r == 0)
-                r = sql_run(
-                        &d->sql, NULL,
-                        "INSERT INTO directory_mapping(owner, site_id, purpose, kind, service, service_owner)"
-                        " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
-                        "tttttt", owner, site_id, row.purpose, row.kind, row.service, row.service_owner);
+                r = insert_mapping(d, owner, site_id, &row);
         return directory_settle(d, r);
 }
 

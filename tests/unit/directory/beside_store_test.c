@@ -86,7 +86,7 @@ static void three_writers_share_the_file(void **state)
 
                 (void)snprintf(name, sizeof(name), "owner-%d", i);
                 request.device.identity = S(name);
-                assert_int_equal(directory_consent_add(d, S(name), S("s"), 1), 0);
+                assert_int_equal(directory_consent_add(d, S(name), S("s"), NULL, 0, 1), 0);
                 assert_int_equal(pairing_start(t, &request, random, 1, &codes), 0);
         }
         pthread_join(thread, NULL);

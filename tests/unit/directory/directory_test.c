@@ -161,8 +161,8 @@ static void a_removed_site_takes_what_hangs_on_it_along(void **state)
 
         add_site(h, "s1");
         add_site(h, "s2");
-        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s1"), 1), 0);
-        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s2"), 1), 0);
+        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s1"), NULL, 0, 1), 0);
+        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s2"), NULL, 0, 1), 0);
         assert_int_equal(directory_route_revoke(h->d, S("ben"), S("s1"), 1), 0);
         assert_int_equal(directory_site_declare(h->d, S("s1"), (struct lessor_slice[]){S("p")}, 1), 0);
         assert_int_equal(directory_site_remove(h->d, S("s1")), 0);
@@ -280,9 +280,9 @@ static void consents_pause_resume_and_end(void **state)
         struct house *h = *state;
 
         add_site(h, "s");
-        assert_int_equal(directory_consent_add(h->d, S("ann"), S("x"), 1), LESSOR_E_NOT_FOUND);
-        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s"), 1), 0);
-        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s"), 1), LESSOR_E_EXISTS);
+        assert_int_equal(directory_consent_add(h->d, S("ann"), S("x"), NULL, 0, 1), LESSOR_E_NOT_FOUND);
+        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s"), NULL, 0, 1), 0);
+        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s"), NULL, 0, 1), LESSOR_E_EXISTS);
         assert_int_equal(consent_now(h, "ann", "s"), PROJECTION_CONSENT_LIVE);
         assert_int_equal(directory_consent_pause(h->d, S("ann"), S("s"), true), 0);
         assert_int_equal(directory_consent_pause(h->d, S("ann"), S("s"), true), 0);
@@ -301,7 +301,7 @@ static void a_revoked_route_stays_on_record_until_consented_anew(void **state)
         struct directory_consent_list consents;
 
         add_site(h, "s");
-        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s"), 1), 0);
+        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s"), NULL, 0, 1), 0);
         assert_int_equal(directory_consent_pause(h->d, S("ann"), S("s"), true), 0);
         assert_int_equal(directory_route_revoke(h->d, S("ann"), S("s"), 2), 0);
         assert_int_equal(directory_route_revoke(h->d, S("ann"), S("s"), 3), 0);
@@ -314,12 +314,40 @@ static void a_revoked_route_stays_on_record_until_consented_anew(void **state)
         assert_true(!consents.items[1].given && consents.items[1].revoked);
         assert_text(consents.items[1].owner, "ben");
         assert_int_equal(consents.items[1].created_ms, 4);
-        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s"), 5), 0);
+        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s"), NULL, 0, 5), 0);
         assert_int_equal(consent_now(h, "ann", "s"), PROJECTION_CONSENT_LIVE);
         assert_int_equal(directory_consent_remove(h->d, S("ben"), S("s")), 0);
         assert_int_equal(directory_consents(h->d, S(NULL), h->w->arena, &consents), 0);
         assert_int_equal(consents.n, 1);
         assert_false(consents.items[0].revoked);
+}
+
+static void a_consent_comes_with_its_mappings_or_not_at_all(void **state)
+{
+        struct house *h = *state;
+        struct directory_consent_list consents;
+        const struct policy_mapping old[] = {{.kind = LESSOR_KIND_LLM_CHAT, .service = {"old", 3}}};
+        const struct policy_mapping twice[] = {{.kind = LESSOR_KIND_LLM_CHAT, .service = {"new", 3}},
+                                               {.kind = LESSOR_KIND_LLM_CHAT, .service = {"new", 3}}};
+        const struct policy_mapping bad[] = {{.kind = LESSOR_KIND_LLM_CHAT, .service = {"fine", 4}},
+                                             {.kind = LESSOR_KIND_LLM_CHAT, .service = {"", 0}}};
+
+        add_site(h, "s");
+        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s"), bad, 2, 1), LESSOR_E_INVALID);
+        assert_int_equal(consent_now(h, "ann", "s"), PROJECTION_CONSENT_NONE);
+        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s"), old, 1, 1), 0);
+        assert_int_equal(directory_route_revoke(h->d, S("ann"), S("s"), 2), 0);
+        assert_int_equal(directory_consent_pause(h->d, S("ann"), S("s"), true), LESSOR_E_REFUSED);
+        assert_int_equal(directory_consent_pause(h->d, S("ann"), S("s"), false), LESSOR_E_REFUSED);
+        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s"), bad, 2, 3), LESSOR_E_INVALID);
+        assert_int_equal(directory_consents(h->d, S(NULL), h->w->arena, &consents), 0);
+        assert_true(consents.n == 1 && consents.items[0].revoked && consents.items[0].n_mappings == 1);
+        assert_text(consents.items[0].mappings[0].service, "old");
+        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s"), twice, 2, 4), 0);
+        assert_int_equal(consent_now(h, "ann", "s"), PROJECTION_CONSENT_LIVE);
+        assert_int_equal(directory_consents(h->d, S(NULL), h->w->arena, &consents), 0);
+        assert_true(consents.n == 1 && consents.items[0].n_mappings == 1);
+        assert_text(consents.items[0].mappings[0].service, "new");
 }
 
 static void mappings_decide_and_the_first_counts(void **state)
@@ -344,8 +372,8 @@ static void mappings_decide_and_the_first_counts(void **state)
 
         add_site(h, "s");
         assert_int_equal(directory_mapping_add(h->d, S("ann"), S("s"), &one), LESSOR_E_NOT_FOUND);
-        assert_int_equal(directory_consent_add(h->d, S("ben"), S("s"), 1), 0);
-        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s"), 1), 0);
+        assert_int_equal(directory_consent_add(h->d, S("ben"), S("s"), NULL, 0, 1), 0);
+        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s"), NULL, 0, 1), 0);
         assert_int_equal(satisfiable_now(h, "s", NULL), POLICY_NOT_MAPPED);
         assert_int_equal(directory_mapping_add(h->d, S("ann"), S("s"), &one), 0);
         assert_int_equal(directory_mapping_add(h->d, S("ann"), S("s"), &one), LESSOR_E_EXISTS);
@@ -450,8 +478,8 @@ static void a_roster_lets_its_owner_run_its_members_work(void **state)
         struct projection *p;
 
         add_site(h, "s");
-        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s"), 1), 0);
-        assert_int_equal(directory_consent_add(h->d, S("ben"), S("s"), 1), 0);
+        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s"), NULL, 0, 1), 0);
+        assert_int_equal(directory_consent_add(h->d, S("ben"), S("s"), NULL, 0, 1), 0);
         assert_int_equal(directory_roster_add(h->d, S("first"), S("cid"), 3), 0);
         assert_int_equal(directory_roster_add(h->d, S("team"), S("ann"), 3), 0);
         assert_int_equal(directory_roster_add(h->d, S("team"), S("ben"), 3), LESSOR_E_EXISTS);
@@ -508,7 +536,7 @@ static void what_was_changed_is_there_after_a_restart(void **state)
         keys = add_site(h, "s");
         add_site(h, "s2");
         assert_int_equal(rotate(h, "s", keys, fresh_keys(h->w->arena), 100), 0);
-        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s"), 1), 0);
+        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s"), NULL, 0, 1), 0);
         assert_int_equal(directory_mapping_add(h->d, S("ann"), S("s"), &mapping), 0);
         assert_int_equal(directory_route_revoke(h->d, S("ann"), S("s2"), 1), 0);
         device = add_device(h, "ann");
@@ -555,7 +583,7 @@ static void a_change_that_cannot_be_projected_is_undone(void **state)
 
         move_to_file(h);
         add_site(h, "s");
-        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s"), 1), 0);
+        assert_int_equal(directory_consent_add(h->d, S("ann"), S("s"), NULL, 0, 1), 0);
         meddle(h, "INSERT INTO directory_mapping(owner, site_id, purpose, kind, service, service_owner)"
                   " VALUES('ann', 's', 'p', 'a kind of tomorrow', 'x', '')");
         assert_int_equal(directory_consent_pause(h->d, S("ann"), S("s"), true), LESSOR_E_CORRUPT);
@@ -591,10 +619,10 @@ static int change_three(struct directory *d, void *context)
 {
         struct batch *b = context;
 
-        assert_int_equal(directory_consent_add(d, S("ann"), S("s"), 1), 0);
-        assert_int_equal(directory_consent_add(d, S("ann"), S("nowhere"), 1), LESSOR_E_NOT_FOUND);
-        assert_int_equal(directory_consent_add(d, S("ben"), S("s"), 1), 0);
-        assert_int_equal(directory_consent_add(d, S("ben"), S("s"), 1), LESSOR_E_EXISTS);
+        assert_int_equal(directory_consent_add(d, S("ann"), S("s"), NULL, 0, 1), 0);
+        assert_int_equal(directory_consent_add(d, S("ann"), S("nowhere"), NULL, 0, 1), LESSOR_E_NOT_FOUND);
+        assert_int_equal(directory_consent_add(d, S("ben"), S("s"), NULL, 0, 1), 0);
+        assert_int_equal(directory_consent_add(d, S("ben"), S("s"), NULL, 0, 1), LESSOR_E_EXISTS);
         assert_int_equal(consent_now(b->h, "ann", "s"), PROJECTION_CONSENT_NONE); /* not yet */
         return b->end_with;
 }
@@ -685,6 +713,7 @@ int main(void)
                 CASE(a_site_may_say_which_purposes_it_has),
                 CASE(consents_pause_resume_and_end),
                 CASE(a_revoked_route_stays_on_record_until_consented_anew),
+                CASE(a_consent_comes_with_its_mappings_or_not_at_all),
                 CASE(mappings_decide_and_the_first_counts),
                 CASE(an_approved_device_gets_a_runner_id),
                 CASE(a_revoked_device_stays_revoked),
