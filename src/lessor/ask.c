@@ -45,6 +45,8 @@ struct question {
         char job_id[UUID_TEXT_LEN + 1];
         struct buf payload; /* wiped: it is what only a device may read */
         struct progress *progress;
+        struct buf trouble; /* what was last in the way, as a sentence */
+        bool is_queued;
         bool is_sealed;
         bool is_running;
         int code; /* an enum cli_exit, once it is over */
@@ -53,6 +55,7 @@ struct question {
 static void question_done(struct question *q)
 {
         buf_wipe(&q->payload);
+        buf_done(&q->trouble);
         progress_free(q->progress);
 }
 
@@ -256,7 +259,10 @@ static void on_failed(void *context, struct lessor_slice job_id, int error, cons
 
         (void)job_id;
         progress_end(q->progress);
-        if (error == LESSOR_E_EXPIRED)
+        if (error == LESSOR_E_EXPIRED && !q->is_queued && q->trouble.n > 0)
+                q->code = cli_fail(q->cli, CLI_EXIT_UNREACHABLE, "nothing was asked before the deadline: %s",
+                                   q->trouble.p);
+        else if (error == LESSOR_E_EXPIRED)
                 q->code = cli_fail(q->cli, CLI_EXIT_TIMED_OUT, "no answer before the deadline");
         else
                 q->code = cli_fail_error(q->cli, error, "no answer", message);
@@ -266,9 +272,11 @@ static void on_progress(void *context, const struct lessor_ask_progress *p)
 {
         struct question *q = context;
         _cleanup_(buf_done) struct buf who = {0};
+        const char *why;
 
         switch (p->step) {
         case LESSOR_ASK_QUEUED:
+                q->is_queued = true;
                 progress_step(q->progress, "queued", q->job_id);
                 break;
         case LESSOR_ASK_CLAIMED:
@@ -283,9 +291,10 @@ static void on_progress(void *context, const struct lessor_ask_progress *p)
                 progress_step(q->progress, "sealed", "to that device");
                 break;
         case LESSOR_ASK_LATER:
-                progress_step(q->progress, "waiting",
-                              p->message != NULL && p->message[0] != '\0' ? p->message
-                                                                          : lessor_error_text(p->error));
+                why = p->message != NULL && p->message[0] != '\0' ? p->message : lessor_error_text(p->error);
+                buf_clear(&q->trouble);
+                buf_text(&q->trouble, why);
+                progress_step(q->progress, "waiting:", why);
                 break;
         }
 }

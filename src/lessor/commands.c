@@ -30,6 +30,8 @@ static const struct cli_option server_options[] = {
         {"control", "URL", "reach the server over TCP instead, as with lessord --control-listen",
          COMPLETE_NOTHING, NULL},
         {"token", "FILE", "the bearer token for --control", COMPLETE_FILE, NULL},
+        {"ca", "FILE", "trust these certificates (PEM) for --control instead of the system's", COMPLETE_FILE,
+         NULL},
         END,
 };
 
@@ -57,8 +59,8 @@ static const struct cli_option identity_options[] = {
 static const struct cli_option rotate_options[] = {
         {"keys", "OLD", "the key file that retires", COMPLETE_FILE, NULL},
         {"new-keys", "NEW", "the key file that follows", COMPLETE_FILE, NULL},
-        {"retire-after", "TIME", "how long the old key may still sign, at most 7d (7d)", COMPLETE_NOTHING,
-         NULL},
+        {"retire-after", "TIME", "how long the old key is good for what was asked with it (7d, at most)",
+         COMPLETE_NOTHING, NULL},
         END,
 };
 
@@ -218,7 +220,10 @@ const struct cli_command cli_commands[] = {
          "Only ever dials out. Every prompt is written to ingress.log in the device's directory before it\n"
          "runs. Ctrl-C gives back what is under way. The relay is the one that it was paired with. A key "
          "for\n"
-         "openai: is taken from LESSOR_OPENAI_API_KEY.",
+         "openai: is taken from LESSOR_OPENAI_API_KEY. exec: starts a program for each job, found in PATH "
+         "or\n"
+         "named whole, with words after it as its arguments: the payload's JSON is on its stdin, the answer\n"
+         "on its stdout; status 75 says that asking again may help, others but 0 that it failed.",
          "lessor device run --dir ./device --backend openai:http://127.0.0.1:11434/v1,llama3 --slots 2\n"
          "lessor device run --dir ./device --backend exec:/usr/local/bin/answer --kind generate"},
         {"device approve", "CODE", 1, 1, PEER_SERVER, COMPLETE_NOTHING, approve_options, run_device_approve,

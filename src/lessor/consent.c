@@ -104,7 +104,9 @@ int run_consent_ls(struct cli *cli)
         struct list list = {.member = "consents",
                             .titles = titles,
                             .n_titles = 5,
-                            .none = "no consents yet; `lessor consent add` gives one",
+                            .none = cli_option(cli, "owner") == NULL
+                                            ? "no consents yet; `lessor consent add` gives one"
+                                            : "no consents of this owner",
                             .row = put_row};
 
         buf_text(&path, "/consents");
@@ -147,10 +149,13 @@ int run_consent_rm(struct cli *cli)
         return change(cli, "/consents/remove", "gone, with its mappings");
 }
 
-/* One request a kind: the mapping of each is an edit of its own. */
-static int edit_mappings(struct cli *cli, const char *path, const char *done)
+/*
+ * One request a kind: the mapping of each is an edit of its own. Of both kinds one may be as it shall be
+ * already, which the server answers with `idle`; that both are is said.
+ */
+static int edit_mappings(struct cli *cli, const char *path, long idle, const char *done)
 {
-        struct control_answer answer = {0};
+        struct control_answer answer = {0}, last;
         unsigned kinds;
         int code = read_kinds(cli, &kinds);
 
@@ -168,7 +173,11 @@ static int edit_mappings(struct cli *cli, const char *path, const char *done)
                 json_member_cstr(&w, "siteId", cli->args[1]);
                 put_mapping(&w, cli, (enum lessor_kind)kind);
                 json_close_object(&w);
-                code = control_post(cli, path, &body, &answer);
+                kinds &= ~LESSOR_KIND_BIT(kind);
+                code = control_post_passing(cli, path, &body, kinds != 0 || answer.root != NULL ? idle : 0,
+                                            &last);
+                if (code == CLI_EXIT_OK && last.root != NULL)
+                        answer = last;
         }
         if (code != CLI_EXIT_OK)
                 return code;
@@ -178,10 +187,10 @@ static int edit_mappings(struct cli *cli, const char *path, const char *done)
 
 int run_mapping_add(struct cli *cli)
 {
-        return edit_mappings(cli, "/mappings/add", "answers");
+        return edit_mappings(cli, "/mappings/add", 409, "answers");
 }
 
 int run_mapping_rm(struct cli *cli)
 {
-        return edit_mappings(cli, "/mappings/remove", "answers no longer");
+        return edit_mappings(cli, "/mappings/remove", 404, "answers no longer");
 }

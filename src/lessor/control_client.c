@@ -146,8 +146,9 @@ static int take_answer(struct cli *cli, const struct http_transfer *transfer, bo
         return CLI_EXIT_OK;
 }
 
-static int call(struct cli *cli, const char *method, const char *path, const struct buf *body, bool is_json,
-                struct control_answer *ret_answer)
+/* `passed` is a status that is no failure, and leaves the answer empty; 0: none. */
+static int call_passing(struct cli *cli, const char *method, const char *path, const struct buf *body,
+                        bool is_json, long passed, struct control_answer *ret_answer)
 {
         _cleanup_(place_done) struct place place = {0};
         _cleanup_(buf_done) struct buf url = {0};
@@ -175,7 +176,8 @@ static int call(struct cli *cli, const char *method, const char *path, const str
         if (body != NULL)
                 request.body = buf_view(body);
         e = http_client_new(
-                &(struct http_client_options){.unix_socket = place.socket.n > 0 ? place.socket.p : NULL},
+                &(struct http_client_options){.unix_socket = place.socket.n > 0 ? place.socket.p : NULL,
+                                              .ca_file = cli_option(cli, "ca")},
                 &client);
         if (e == 0)
                 e = http_client_call(client, &request, NULL, &transfer);
@@ -184,7 +186,17 @@ static int call(struct cli *cli, const char *method, const char *path, const str
         if (e < 0)
                 return cli_fail_error(cli, e, "cannot ask the server",
                                       transfer == NULL ? NULL : http_transfer_problem(transfer));
+        if (passed != 0 && http_transfer_status(transfer) == passed) {
+                *ret_answer = (struct control_answer){0};
+                return CLI_EXIT_OK;
+        }
         return take_answer(cli, transfer, is_json, ret_answer);
+}
+
+static int call(struct cli *cli, const char *method, const char *path, const struct buf *body, bool is_json,
+                struct control_answer *ret_answer)
+{
+        return call_passing(cli, method, path, body, is_json, 0, ret_answer);
 }
 
 int control_get(struct cli *cli, const char *path, struct control_answer *ret_answer)
@@ -195,6 +207,12 @@ int control_get(struct cli *cli, const char *path, struct control_answer *ret_an
 int control_get_text(struct cli *cli, const char *path, struct control_answer *ret_answer)
 {
         return call(cli, "GET", path, NULL, false, ret_answer);
+}
+
+int control_post_passing(struct cli *cli, const char *path, const struct buf *body, long passed,
+                         struct control_answer *ret_answer)
+{
+        return call_passing(cli, "POST", path, body, true, passed, ret_answer);
 }
 
 int control_post(struct cli *cli, const char *path, const struct buf *body, struct control_answer *ret_answer)

@@ -27,6 +27,9 @@ int control_get_text(struct cli *cli, const char *path, struct control_answer *r
 /* `body` is a whole JSON object; a buffer that failed counts as memory that is short. */
 int control_post(struct cli *cli, const char *path, const struct buf *body,
                  struct control_answer *ret_answer);
+/* As control_post, but an answer of HTTP status `passed` is no failure: `root` is NULL then. */
+int control_post_passing(struct cli *cli, const char *path, const struct buf *body, long passed,
+                         struct control_answer *ret_answer);
 int control_put(struct cli *cli, const char *path, const struct buf *body, struct control_answer *ret_answer);
 
 /*

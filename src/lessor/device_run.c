@@ -88,8 +88,12 @@ static int read_setup(struct cli *cli, struct setup *s)
                 return code;
         e = lessor_backend_parse(backend, &s->backend);
         if (e == LESSOR_E_INVALID)
-                return cli_misuse(cli, "--backend: \"%s\" is neither echo, openai:URL,MODEL nor exec:PROGRAM",
-                                  backend);
+                return cli_misuse(
+                        cli,
+                        strncmp(backend, "exec:", 5) == 0
+                                ? "--backend: \"%s\": exec: wants a name in PATH or a whole path"
+                                : "--backend: \"%s\" is neither echo, openai:URL,MODEL nor exec:PROGRAM",
+                        backend);
         if (e < 0)
                 return cli_fail_error(cli, e, backend, NULL);
         s->service.backend = s->backend;
@@ -263,7 +267,13 @@ static void write_event_text(const struct lessor_agent_event *e, bool colour, st
         static const char *const codes[] = {"", "\033[1m", "\033[2m", "\033[31m", "\033[32m", "\033[33m"};
         const char *code = colour ? codes[event_words[e->type].colour] : "";
 
-        buf_printf(out, "%s%-12s%s", code, event_words[e->type].name, code[0] != '\0' ? "\033[0m" : "");
+        bool about_job = e->job_id.n > 0 || e->site.n > 0 || e->service.n > 0;
+        const char *why = e->message;
+
+        if (why == NULL && e->error < 0)
+                why = lessor_error_text(e->error);
+        buf_printf(out, "%s%-*s%s", code, about_job || why != NULL ? 12 : 0, event_words[e->type].name,
+                   code[0] != '\0' ? "\033[0m" : "");
         write_part(out, " job ", e->job_id);
         write_part(out, " of site ", e->site);
         write_part(out, " on ", e->service);
@@ -272,10 +282,8 @@ static void write_event_text(const struct lessor_agent_event *e, bool colour, st
                 buf_printf(out, "%lld.%03lld s", (long long)(e->duration_ms / 1000),
                            (long long)(e->duration_ms % 1000));
         }
-        if (e->message != NULL)
-                write_part(out, ": ", lessor_slice_of(e->message));
-        else if (e->error < 0)
-                write_part(out, ": ", lessor_slice_of(lessor_error_text(e->error)));
+        if (why != NULL)
+                write_part(out, about_job ? ": " : " ", lessor_slice_of(why));
         buf_char(out, '\n');
 }
 

@@ -2,7 +2,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/macro.h"
+#include "lessor/args.h"
 #include "lessor/commands.h"
 #include "lessor/control_client.h"
 #include "lessor/input.h"
@@ -53,10 +55,14 @@ int run_job_ls(struct cli *cli)
         static const char *const titles[] = {"SITE", "JOB",    "STATE",    "OWNER",
                                              "KIND", "DEVICE", "ENQUEUED", "DEADLINE"};
         static const char *const filters[] = {"site", "state", "owner", "limit"};
+        const char *limit = cli_option(cli, "limit");
         _cleanup_(buf_done) struct buf path = {0};
         struct list list = {
                 .member = "jobs", .titles = titles, .n_titles = 8, .none = "no jobs", .row = put_row};
 
+        if (limit != NULL && args_number(limit, 1, LIMIT_CONTROL_JOBS, &(int64_t){0}) < 0)
+                return cli_misuse(cli, "--limit: \"%s\" is no number from 1 to %d", limit,
+                                  (int)LIMIT_CONTROL_JOBS);
         buf_text(&path, "/jobs");
         for (size_t i = 0; i < 4; i++)
                 control_query(&path, filters[i], cli_option(cli, filters[i]));

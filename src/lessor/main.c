@@ -7,6 +7,7 @@
 #include "base/macro.h"
 #include "base/utf8.h"
 #include "lessor/args.h"
+#include "lessor/commands.h"
 #include "lessor/error.h"
 #include "lessor/help.h"
 #include "lessor/input.h"
@@ -65,6 +66,8 @@ int main(int argc, char **argv)
         for (int i = 1; i < argc; i++)
                 if (!utf8_valid(lessor_slice_of(argv[i])))
                         return cli_fail(&cli, CLI_EXIT_USAGE, "argument %d is no UTF-8", i);
+        if (argc == 2 && strcmp(argv[1], "--version") == 0)
+                return run_version(&cli);
         e = args_read(cli_commands, cli_n_commands, argc, argv, &cli, &problem);
         if (e == LESSOR_E_NOMEM)
                 return cli_fail_nomem(&cli);

@@ -104,6 +104,16 @@ int run_metrics(struct cli *cli)
         return code == CLI_EXIT_OK ? control_print(cli, &answer) : code;
 }
 
+static bool is_level(const char *text)
+{
+        static const char *const levels[] = {"debug", "info", "warning", "error"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(levels); i++)
+                if (strcmp(text, levels[i]) == 0)
+                        return true;
+        return false;
+}
+
 int run_log_level(struct cli *cli)
 {
         _cleanup_(buf_done) struct buf body = {0};
@@ -111,6 +121,8 @@ int run_log_level(struct cli *cli)
         struct json_writer w;
         int code;
 
+        if (cli->n_args > 0 && !is_level(cli->args[0]))
+                return cli_misuse(cli, "\"%s\" is not debug, info, warning or error", cli->args[0]);
         if (cli->n_args == 0) {
                 code = control_get(cli, "/log-level", &answer);
         } else {

@@ -63,6 +63,7 @@ class HelpAndUsage(Case):
     def test_version(self):
         self.assertRegex(self.lessor("version").out, r"^lessor \d+\.\d+\.\d+\n$")
         self.shape(self.lessor("version", "--json").json, {"version": str})
+        self.assertEqual(self.lessor("--version").out, self.lessor("version").out)
 
     def test_a_server_that_does_not_run_is_named(self):
         answer = self.lessor("status", code=3)
@@ -78,6 +79,10 @@ class HelpAndUsage(Case):
         self.env["LESSOR_RELAY"] = "http://127.0.0.1:9"
         answer = self.lessor("device", "pair", "--dir", self.path("d"), "--backend", "echo", code=3)
         self.assertIn("127.0.0.1:9", answer.err)
+        self.keys("demo.json")
+        answer = self.lessor("ask", "--site", "demo", "--site-keys", "demo.json", "--owner", "alice",
+                             "--deadline", "1s", "hello", code=3)
+        self.assertIn("127.0.0.1:9", answer.err.splitlines()[-1])
 
 
 class Keys(Case):
@@ -205,6 +210,35 @@ class Tables(Case):
         self.lessor("consent", "pause", "eve", "demo", code=5)
         self.lessor("consent", "rm", "bob", "demo")
         self.lessor("consent", "rm", "bob", "demo", code=5)
+
+    def test_a_revoked_consent_is_given_anew_and_nothing_else(self):
+        self.lessor("site", "add", "demo", "--keys", "demo.json")
+        self.lessor("consent", "add", "alice", "demo", "--service", "llama")
+        self.lessor("consent", "revoke", "alice", "demo")
+        for verb in ("pause", "resume"):
+            self.assertIn("consent add", self.lessor("consent", verb, "alice", "demo", code=4).err)
+        self.assertTrue(self.lessor("consent", "ls", "--json").json["consents"][0]["revoked"])
+        for service in ("llama", "other"):
+            self.lessor("consent", "add", "alice", "demo", "--service", service)
+            consent = self.lessor("consent", "ls", "--json").json["consents"][0]
+            self.assertFalse(consent["revoked"])
+            self.assertEqual([m["service"] for m in consent["mappings"]], [service, service])
+            self.lessor("consent", "revoke", "alice", "demo")
+
+    def test_mappings_of_both_kinds_when_one_is_there(self):
+        self.lessor("site", "add", "demo", "--keys", "demo.json")
+        self.lessor("consent", "add", "alice", "demo", "--service", "llama", "--kind", "generate")
+
+        def kinds():
+            mappings = self.lessor("consent", "ls", "--json").json["consents"][0]["mappings"]
+            return [m["kind"] for m in mappings]
+        self.lessor("consent", "mapping", "add", "alice", "demo", "--service", "llama")
+        self.assertEqual(kinds(), ["llm.generate", "llm.chat"])
+        self.lessor("consent", "mapping", "add", "alice", "demo", "--service", "llama", code=4)
+        self.lessor("consent", "mapping", "rm", "alice", "demo", "--service", "llama", "--kind", "chat")
+        self.lessor("consent", "mapping", "rm", "alice", "demo", "--service", "llama")
+        self.assertEqual(kinds(), [])
+        self.lessor("consent", "mapping", "rm", "alice", "demo", "--service", "llama", code=5)
 
     def test_rosters(self):
         self.lessor("roster", "add", "lab", "--owner", "alice", "bob", "carol")
@@ -397,7 +431,7 @@ class WorkFlow(Case):
         self.assertEqual((len(of_bob["jobs"]), of_bob["more"]), (2, False))
         self.assertTrue(self.lessor("job", "ls", "--owner", "bob", "--limit", "1", "--json").json["more"])
         self.assertEqual(self.lessor("job", "ls", "--site", "nowhere", "--json").json["jobs"], [])
-        self.lessor("job", "ls", "--limit", "0", code=1)
+        self.lessor("job", "ls", "--limit", "0", code=2)
         one = jobs[0]["jobId"]
         self.shape(self.lessor("job", "show", "demo", one, "--json").json, {"job": JOB})
         self.assertIn("queued", self.lessor("job", "show", "demo", one).out)
@@ -445,7 +479,7 @@ class Server(Case):
         self.assertEqual(self.lessor("log-level").out, "info\n")
         self.assertEqual(self.lessor("log-level", "debug", "--json").json, {"level": "debug"})
         self.assertEqual(self.lessor("log-level").out, "debug\n")
-        self.lessor("log-level", "loud", code=1)
+        self.lessor("log-level", "loud", code=2)
 
     def test_a_backup_is_whole_and_replaces_nothing(self):
         self.serve()
@@ -520,6 +554,46 @@ class Server(Case):
         self.lessor("status", "--control", url, "--token", "none", code=5)
         self.assertIn(url, self.lessor("status", "--control", "http://127.0.0.1:9", "--token", token,
                                        code=3).err.replace(":9", f":{port}"))
+
+    def test_over_tls_a_certificate_of_ones_own_is_trusted(self):
+        token = self.write("token", "correct-horse-battery-staple\n")
+        self.certificate("cert.pem", "key.pem")
+        port = self.free_port()
+        self.serve("--control-listen", f"127.0.0.1:{port}", "--control-token", token,
+                   "--tls-cert", self.path("cert.pem"), "--tls-key", self.path("key.pem"))
+        there = ["status", "--control", f"https://127.0.0.1:{port}", "--token", token]
+        self.lessor(*there, code=3)
+        self.lessor(*there, "--ca", self.path("cert.pem"))
+
+    def test_what_a_start_would_refuse_the_check_refuses(self):
+        for name in ("a", "b"):
+            self.certificate(f"{name}.pem", f"{name}.key")
+        self.write("short", "too-short\n")
+        self.write("open", "correct-horse-battery-staple\n", 0o644)
+        self.write("token", "correct-horse-battery-staple\n")
+        tls = ["--tls-cert", "a.pem", "--tls-key"]
+        control = ["--control-listen", "127.0.0.1:0", "--control-token"]
+        self.check(0, *tls, "a.key", *control, "token")
+        for code, words, said in ((2, [*tls, "b.key"], "together"), (1, [*tls, "none"], "none"),
+                                  (2, [*control, "short"], "16 characters"),
+                                  (2, [*control, "open"], "chmod 600"), (2, ["--listen", "127.0.0.1"], "PORT"),
+                                  (2, ["--listen", "localhost:80"], "localhost:80"),
+                                  (2, ["--listen", "127.0.0.1:65536"], "65536")):
+            self.assertIn(said, self.check(code, *words))
+
+    def check(self, code, *words):
+        done = subprocess.run([os.environ["LESSORD"], "--check-config", *words], capture_output=True, text=True,
+                              cwd=self.dir)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertFalse(os.path.exists(self.path("lessor-data")))
+        return done.stderr
+
+    def certificate(self, cert, key):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                        "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
+                        "subjectAltName=IP:127.0.0.1", "-keyout", self.path(key), "-out", self.path(cert)],
+                       check=True, capture_output=True)
+        os.chmod(self.path(key), 0o600)
 
     def free_port(self):
         import socket

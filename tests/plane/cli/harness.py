@@ -95,7 +95,7 @@ class Case(unittest.TestCase):
                             "--verification-url", "http://pair.example/", *options, name="lessord")
         self.addCleanup(lambda: self.assertEqual(server.stop(), 0, self.read(server.log_path)))
         line = server.line()
-        self.assertTrue(line.startswith("listening on http://"), line + self.read(server.log_path))
+        self.assertTrue(line.startswith("listening on http"), line + self.read(server.log_path))
         self.relay = line.split()[-1]
         self.env["LESSOR_RELAY"] = self.relay
         return server
