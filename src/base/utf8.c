@@ -5,12 +5,16 @@
 
 #define HIGH_BITS UINT64_C(0x8080808080808080)
 
-/* The length of the one well-formed character at p, 0 if there is none. RFC 3629 section 4. */
-static size_t char_len(const unsigned char *p, size_t n)
+/*
+ * The length of the one well-formed character at p, 0 if there is none. RFC 3629 section 4. `ret_part`: how
+ * many bytes are as they would be in a character, one at least.
+ */
+static size_t char_part(const unsigned char *p, size_t n, size_t *ret_part)
 {
         unsigned char least = 0x80, most = 0xbf; /* of the second byte */
-        size_t len;
+        size_t len, part = 1;
 
+        *ret_part = 1;
         if (p[0] < 0x80)
                 return 1;
         if (p[0] < 0xc2 || p[0] > 0xf4)
@@ -24,13 +28,19 @@ static size_t char_len(const unsigned char *p, size_t n)
                 least = 0x90;
         else if (p[0] == 0xf4)
                 most = 0x8f;
-        if (n < len || p[1] < least || p[1] > most)
+        if (n < 2 || p[1] < least || p[1] > most)
                 return 0;
-        for (size_t i = 2; i < len; i++) {
-                if ((p[i] & 0xc0) != 0x80)
-                        return 0;
-        }
-        return len;
+        for (part = 2; part < len && part < n && (p[part] & 0xc0) == 0x80; part++)
+                ;
+        *ret_part = part;
+        return part == len ? len : 0;
+}
+
+static size_t char_len(const unsigned char *p, size_t n)
+{
+        size_t part;
+
+        return char_part(p, n, &part);
 }
 
 size_t utf8_valid_prefix(struct lessor_slice text)
@@ -55,6 +65,42 @@ size_t utf8_valid_prefix(struct lessor_slice text)
                 i += len;
         }
         return i;
+}
+
+size_t utf8_mend(struct lessor_slice text, char *ret)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < text.n;) {
+                struct lessor_slice rest = {text.p + i, text.n - i};
+                size_t good = utf8_valid_prefix(rest), part;
+
+                if (good > 0) {
+                        memcpy(ret + n, rest.p, good);
+                        n += good;
+                        i += good;
+                        continue;
+                }
+                (void)char_part((const unsigned char *)rest.p, rest.n, &part);
+                memcpy(ret + n, "\xef\xbf\xbd", 3);
+                n += 3;
+                i += part;
+        }
+        return n;
+}
+
+size_t utf8_of_latin1(struct lessor_slice text, char *ret)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < text.n; i++) {
+                unsigned char c = (unsigned char)text.p[i];
+
+                if (c >= 0x80)
+                        ret[n++] = (char)(0xc0 | c >> 6);
+                ret[n++] = (char)(c < 0x80 ? c : 0x80 | (c & 0x3f));
+        }
+        return n;
 }
 
 bool utf8_valid(struct lessor_slice text)

@@ -12,6 +12,18 @@ bool utf8_valid(struct lessor_slice text);
 /* How many bytes at the beginning of a text are well-formed: all of them, or up to the first that are not. */
 size_t utf8_valid_prefix(struct lessor_slice text);
 
+/*
+ * Makes well-formed text of any bytes, as decoders on the web do (Encoding Standard, UTF-8 decoder): each
+ * maximal part that begins a character without completing it, and each byte that cannot begin one, becomes
+ * U+FFFD. `ret` has room for UTF8_MENDED_MAX(text.n) bytes. Returns how many were written.
+ */
+#define UTF8_MENDED_MAX(n) (3 * (n))
+size_t utf8_mend(struct lessor_slice text, char *ret);
+
+/* The UTF-8 of a text in Latin-1, whose bytes are code points. `ret` has room for 2 * text.n bytes. Returns
+ * how many were written. */
+size_t utf8_of_latin1(struct lessor_slice text, char *ret);
+
 /* Code points of a valid text: what schema lengths count (relay-protocol 2). */
 size_t utf8_code_points(struct lessor_slice text);
 

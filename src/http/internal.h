@@ -341,7 +341,8 @@ enum MHD_Result answer_queue(struct request *r);
 void answer_raw(struct request *r, unsigned status, const char *why);
 
 /* ---- target.c */
-/* Takes the request target apart: path, query, host. Returns 0 or the status with which to refuse it. */
+/* Takes the request target apart: path, dot segments resolved; query; host. Returns 0 or the status with
+ * which to refuse it. */
 unsigned target_read(struct request *r);
 void route_slot_init(struct route_slot *slot, const struct http_route *route, unsigned counter);
 /* The route for method and path, or NULL. */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/size.h"
+#include "base/utf8.h"
 #include "http/internal.h"
 #include "lessor/error.h"
 
@@ -37,11 +39,23 @@ static size_t decode(struct lessor_slice text, char *ret)
 
 static int decoded(struct lessor_arena *arena, struct lessor_slice text, struct lessor_slice *ret_text)
 {
-        char *p = lessor_arena_alloc(arena, text.n);
+        char *p = lessor_arena_alloc(arena, text.n), *mended;
+        struct lessor_slice plain;
+        size_t room;
 
         if (p == NULL)
                 return LESSOR_E_NOMEM;
-        *ret_text = (struct lessor_slice){p, decode(text, p)};
+        plain = (struct lessor_slice){p, decode(text, p)};
+        if (!utf8_valid(plain)) {
+                /* What a query says may come back in an answer, which is text. */
+                if (!size_mul(plain.n, UTF8_MENDED_MAX(1), &room))
+                        return LESSOR_E_NOMEM;
+                mended = lessor_arena_alloc(arena, room);
+                if (mended == NULL)
+                        return LESSOR_E_NOMEM;
+                plain = (struct lessor_slice){mended, utf8_mend(plain, mended)};
+        }
+        *ret_text = plain;
         return 0;
 }
 

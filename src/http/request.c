@@ -143,6 +143,8 @@ static enum MHD_Result request_headers(struct request *r, struct MHD_Connection 
             !networks_have(r->connection->listener->allowed, r->connection->listener->n_allowed,
                            r->connection))
                 return refuse(r, 403, "requests come here by way of the public address only");
+        if (of_target == 503)
+                return refuse(r, 503, "out of memory");
         if (of_target == 0)
                 r->slot = route_find(r->connection->listener, r->public.method, r->public.path);
         if (r->slot == NULL)

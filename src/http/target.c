@@ -40,19 +40,60 @@ static unsigned absolute_form(struct request *r, struct lessor_slice *target)
         return 0;
 }
 
+/* 1 for `.`, 2 for `..`, also with their dots escaped; 0 for any other segment. */
+static size_t dots(struct lessor_slice segment)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < segment.n; n++) {
+                if (segment.p[i] == '.')
+                        i++;
+                else if (segment.n - i >= 3 && strncasecmp(segment.p + i, "%2e", 3) == 0)
+                        i += 3;
+                else
+                        return 0;
+        }
+        return n <= 2 ? n : 0;
+}
+
 static bool has_dot_segment(struct lessor_slice path)
 {
-        size_t at = 0;
-
-        while (at < path.n) {
-                struct lessor_slice rest = cut(path, at + 1, path.n); /* path.p[at] is the slash */
+        for (size_t at = 0; at < path.n;) { /* path.p[at] is a slash */
+                struct lessor_slice rest = cut(path, at + 1, path.n);
                 size_t n = find(rest, '/');
 
-                if ((n == 1 && rest.p[0] == '.') || (n == 2 && rest.p[0] == '.' && rest.p[1] == '.'))
+                if (dots(cut(rest, 0, n)) > 0)
                         return true;
                 at += n + 1;
         }
         return false;
+}
+
+/*
+ * RFC 3986 5.2.4: a path means what is left when its dot segments are resolved, to every proxy in front, to
+ * the reference relay (relay-protocol 5) and so to us. `ret` has room for path.n bytes.
+ */
+static size_t resolve(struct lessor_slice path, char *ret)
+{
+        size_t n = 0;
+
+        for (size_t at = 0; at < path.n;) { /* path.p[at] is a slash */
+                struct lessor_slice rest = cut(path, at + 1, path.n);
+                struct lessor_slice segment = cut(rest, 0, find(rest, '/'));
+                size_t n_dots = dots(segment);
+
+                at += segment.n + 1;
+                if (n_dots == 2)
+                        while (n > 0 && ret[--n] != '/')
+                                ;
+                if (n_dots == 0 || at >= path.n)
+                        ret[n++] = '/';
+                if (n_dots == 0 && segment.n > 0) {
+                        memcpy(ret + n, segment.p, segment.n);
+                        n += segment.n;
+                }
+        }
+        return n;
 }
 
 unsigned target_read(struct request *r)
@@ -80,7 +121,14 @@ unsigned target_read(struct request *r)
                 r->public.query = cut(target, query + 1, target.n);
         if (r->public.path.n == 0)
                 r->public.path = LESSOR_SLICE("/"); /* RFC 9110 4.2.3: an absolute target without a path */
-        return has_dot_segment(r->public.path) ? 404 : 0;
+        if (has_dot_segment(r->public.path)) {
+                char *resolved = lessor_arena_alloc(r->public.arena, r->public.path.n);
+
+                if (resolved == NULL)
+                        return 503;
+                r->public.path = (struct lessor_slice){resolved, resolve(r->public.path, resolved)};
+        }
+        return 0;
 }
 
 void route_slot_init(struct route_slot *slot, const struct http_route *route, unsigned counter)

@@ -8,6 +8,7 @@
 #include "base/json_read.h"
 #include "base/limits.h"
 #include "base/macro.h"
+#include "base/utf8.h"
 #include "crypto/request_signature.h"
 #include "plane/relay_call.h"
 #include "plane/relay_hooks.h"
@@ -105,10 +106,26 @@ struct relay_call *relay_call_begin(struct http_request *http, struct relay *rel
         return call;
 }
 
+/*
+ * A caller's id as text. Header bytes are Latin-1 to the reference and to those who write headers as the web
+ * does (relay-protocol 4); a client that writes UTF-8 is understood too. Returns the absent slice without
+ * memory.
+ */
+static struct lessor_slice caller_text(struct relay_call *call, struct lessor_slice bytes)
+{
+        char *text;
+
+        if (utf8_valid(bytes))
+                return bytes;
+        text = lessor_arena_array(call->arena, bytes.n, 2);
+        return text == NULL ? (struct lessor_slice){0}
+                            : (struct lessor_slice){text, utf8_of_latin1(bytes, text)};
+}
+
 bool relay_call_signature(struct relay_call *call, const char *caller_header,
                           struct relay_signature *ret_signature)
 {
-        struct lessor_slice caller = http_header(call->http, caller_header);
+        struct lessor_slice caller = caller_text(call, http_header(call->http, caller_header));
         struct lessor_slice issued = http_header(call->http, "x-byollm-issued-at");
         struct lessor_slice signature = http_header(call->http, "x-byollm-signature");
 

@@ -88,6 +88,7 @@ const suites = {
   daemon: nodeTests,
   device: nodeTests,
   audit: nodeTests,
+  differential: nodeTests,
   "reference-relay": referenceRelay,
 };
 

@@ -161,7 +161,10 @@ static int copy_devices(struct lessor_arena *arena, struct relay_fixture *f)
         return 0;
 }
 
-/* Decodes a key once, so that no request does. `ret_key_id` is in the arena; may be NULL. */
+/*
+ * Decodes a key once, so that no request does. `ret_key_id` is in the arena; may be NULL. Identities are not
+ * verified on load (relay-protocol 9): what is no key has a key id all the same, and is pinned under it.
+ */
 static int read_key(struct lessor_arena *arena, struct lessor_slice identity, bool *ret_has_key,
                     struct identity_key *ret_key, struct lessor_slice *ret_key_id)
 {
@@ -170,10 +173,8 @@ static int read_key(struct lessor_arena *arena, struct lessor_slice identity, bo
         *ret_has_key = identity_key_read(identity, ret_key) == 0;
         if (ret_key_id == NULL)
                 return 0;
-        *ret_key_id = TEXT_INDEX_NO_PAIR;
-        if (!*ret_has_key)
-                return 0;
-        key_id_of(ret_key, &id);
+        if (key_id_of_text(identity, &id) < 0)
+                return LESSOR_E_NOMEM;
         return lessor_arena_copy(arena, key_id_text(&id), ret_key_id);
 }
 
@@ -217,9 +218,7 @@ static int index_sites(struct projection *p)
                 if (read_key(p->arena, record->site.identity, &s->has_key, &s->key, &s->key_id) < 0 ||
                     read_links(p, s) < 0)
                         return LESSOR_E_NOMEM;
-                if (s->has_key)
-                        (void)text_index_put(&p->site_keys, s->key_id, TEXT_INDEX_NO_PAIR,
-                                             (uint32_t)p->n_sites);
+                (void)text_index_put(&p->site_keys, s->key_id, TEXT_INDEX_NO_PAIR, (uint32_t)p->n_sites);
                 p->n_sites++;
         }
         return 0;
@@ -333,7 +332,7 @@ static bool pin_of(const struct projection *p, size_t record, struct projection_
         const struct projection_site *site = projection_site(p, c->site_id);
         uint32_t value;
 
-        if (site == NULL || !site->has_key || !text_index_find(&p->consents, c->owner, c->site_id, &value))
+        if (site == NULL || !text_index_find(&p->consents, c->owner, c->site_id, &value))
                 return false;
         if (value >> 2 != record || (value & 3) == PROJECTION_CONSENT_NONE)
                 return false;

@@ -31,7 +31,7 @@ struct projection_site {
         const struct fixture_site *record;
         bool has_key;
         struct identity_key key;
-        struct lessor_slice key_id;             /* of the current identity; empty without a key */
+        struct lessor_slice key_id;             /* of the current identity, even of one that is no key */
         const struct projection_link *succeeds; /* oldest first */
         size_t n_succeeds;
 };
@@ -42,7 +42,7 @@ struct projection_device {
         const struct fixture_device *record;
         bool has_key;
         struct identity_key key;
-        struct lessor_slice key_id; /* empty without a key */
+        struct lessor_slice key_id; /* even of what is no key */
 };
 
 struct projection;

@@ -220,7 +220,7 @@ static void absolute_target_names_path_and_host(void **state)
         expect("GET HTTPS://there HTTP/1.1\r\n" HOST "\r\n", 404, "mine");
 }
 
-static void paths_are_compared_as_sent(void **state)
+static void only_dot_segments_of_a_path_are_resolved(void **state)
 {
         (void)state;
         expect("GET /show/ HTTP/1.1\r\n" HOST "\r\n", 404, "mine");
@@ -229,8 +229,9 @@ static void paths_are_compared_as_sent(void **state)
         expect("GET /x/show HTTP/1.1\r\n" HOST "\r\n", 404, "mine");
         expect("GET /SHOW HTTP/1.1\r\n" HOST "\r\n", 404, "mine");
         expect("GET /under/a//b HTTP/1.1\r\n" HOST "\r\n", 200, "GET /under/a//b - - here");
-        expect("GET /under/a/../../show HTTP/1.1\r\n" HOST "\r\n", 404, "{\"error\":\"not-found\"}");
-        expect("GET /. HTTP/1.1\r\n" HOST "\r\n", 404, "{\"error\":\"not-found\"}");
+        expect("GET /under/a/../../show HTTP/1.1\r\n" HOST "\r\n", 200, NULL);
+        expect("GET /under/a/%2e%2E/../show/.. HTTP/1.1\r\n" HOST "\r\n", 404, "mine");
+        expect("GET /. HTTP/1.1\r\n" HOST "\r\n", 404, "mine");
         expect("GET /under/..a HTTP/1.1\r\n" HOST "\r\n", 200, NULL);
 }
 
@@ -486,7 +487,7 @@ int main(void)
                 CASE(heads_that_can_be_read_in_two_ways_are_400),
                 CASE(long_heads_may_come_in_pieces),
                 CASE(absolute_target_names_path_and_host),
-                CASE(paths_are_compared_as_sent),
+                CASE(only_dot_segments_of_a_path_are_resolved),
                 CASE(any_method_reaches_a_handler_that_takes_any),
                 CASE(repeated_headers_are_joined),
                 CASE(query_values_are_decoded),

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "check.h"
 
+#include <stdlib.h>
+
 #include "base/utf8.h"
 
 #define CASE(text, ...)                               \
@@ -124,6 +126,50 @@ static void texts_sort_by_code_unit(void **state)
         }
 }
 
+#define BAD "\xef\xbf\xbd"
+
+static void what_is_no_utf8_is_mended_part_by_part(void **state)
+{
+        static const struct {
+                const char *bytes, *mended;
+        } cases[] = {
+                {"", ""},
+                {"plain \xc3\xa9 \xf0\x9f\x98\x80", "plain \xc3\xa9 \xf0\x9f\x98\x80"},
+                {"\xff", BAD},
+                {"a\x80\x80z", "a" BAD BAD "z"},
+                {"\xe2\x82", BAD},
+                {"\xf0\x9f\x98z", BAD "z"},
+                {"\xf0\x80\x80\x80", BAD BAD BAD BAD},
+                {"\xed\xa0\x80", BAD BAD BAD},
+                {"\xc0\xb2", BAD BAD},
+                {"\xf4\x90", BAD BAD},
+                {"\xe2\x82\xe2\x82\xac", BAD "\xe2\x82\xac"},
+                {"long enough for words \xe2 and more of it", "long enough for words " BAD " and more of it"},
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct lessor_slice bytes = lessor_slice_of(cases[i].bytes);
+                char *out = malloc(UTF8_MENDED_MAX(bytes.n) + 1);
+                size_t n;
+
+                assert_non_null(out);
+                n = utf8_mend(bytes, out);
+                assert_true(
+                        lessor_slice_equal((struct lessor_slice){out, n}, lessor_slice_of(cases[i].mended)));
+                free(out);
+        }
+}
+
+static void latin1_becomes_utf8(void **state)
+{
+        char out[8];
+
+        (void)state;
+        assert_int_equal(utf8_of_latin1(lessor_slice_of("a\x80\xe9\xff"), out), 7);
+        assert_memory_equal(out, "a\xc2\x80\xc3\xa9\xc3\xbf", 7);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -131,6 +177,8 @@ int main(void)
                 cmocka_unit_test(the_valid_beginning_is_measured),
                 cmocka_unit_test(points_and_units_are_counted),
                 cmocka_unit_test(texts_sort_by_code_unit),
+                cmocka_unit_test(what_is_no_utf8_is_mended_part_by_part),
+                cmocka_unit_test(latin1_becomes_utf8),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

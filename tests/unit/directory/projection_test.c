@@ -184,12 +184,17 @@ static void sites_for_pins_paused_ones_too(void **state)
         struct with_projection *t = *state;
         struct projection_pins pins = projection_sites_for(t->p, S("ann"));
 
-        assert_int_equal(pins.n, 3);
-        assert_text(pins.items[0].site->site_id, "s1");
-        assert_false(pins.items[0].paused);
-        assert_text(pins.items[1].site->site_id, "s2");
-        assert_text(pins.items[2].site->site_id, "s3");
-        assert_true(pins.items[2].paused);
+        assert_int_equal(pins.n, 4);
+        /* Identities are not verified on load: what is no key is pinned under the id that it has all the
+         * same. */
+        assert_text(pins.items[0].site->site_id, "bad");
+        assert_false(pins.items[0].site->has_key);
+        assert_text(pins.items[0].site->key_id, "BYOLLM-WERC-8GMR-ZGE1-96QV-YK49-JVXS");
+        assert_text(pins.items[1].site->site_id, "s1");
+        assert_false(pins.items[1].paused);
+        assert_text(pins.items[2].site->site_id, "s2");
+        assert_text(pins.items[3].site->site_id, "s3");
+        assert_true(pins.items[3].paused);
         pins = projection_sites_for(t->p, S("cid"));
         assert_int_equal(pins.n, 1);
         assert_text(pins.items[0].site->site_id, "s2");
@@ -240,7 +245,7 @@ static void routes_need_both_owners_consent(void **state)
                 const char *owner;
                 const char *routes; /* site/owner, sorted */
         } cases[] = {
-                {"ann", "s1/ann s1/ben s2/ann s2/cid "}, /* s3: she has paused it, s2/ben: he has */
+                {"ann", "bad/ann s1/ann s1/ben s2/ann s2/cid "}, /* s3: she has paused it, s2/ben: he has */
                 {"ben", "s1/ben s3/ben "},
                 {"cid", "s2/cid "},
                 {"dot", "s1/ann s1/dot "},
