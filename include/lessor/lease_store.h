@@ -213,7 +213,7 @@ struct lessor_lease_why_list {
 
 /*
  * Says for every rack why it is not granted the lease, as of its last poll and beat. LESSOR_BAR_CLAIMED is
- * judged as for an agent that names its attempts not.
+ * judged as for an agent that does not name its attempts.
  */
 int lessor_lease_explain(struct lessor_lease_store *s, const struct lessor_lease_name *name,
                          struct lessor_arena *arena, struct lessor_lease_why_list *ret_why,
@@ -247,10 +247,10 @@ struct lessor_lease_grant {
         bool granted;
         struct lessor_lease lease; /* with its event, if granted */
         /*
-         * Not granted: why this rack is granted nothing at all (OLD does not occur), or LESSOR_BAR_NONE, when its
-         * queue is empty, or LESSOR_BAR_CLAIMED, FLOOR or FILTER when there is claimable work in its tiers, all of
-         * which those kept from it: somebody else may be able to have it. Repos that the filter leaves out are not
-         * looked at.
+         * Not granted: why this rack is granted nothing at all (OLD does not occur), or LESSOR_BAR_NONE, when
+         * its queue is empty, or LESSOR_BAR_CLAIMED, FLOOR or FILTER when there is claimable work in its
+         * tiers, all of which those kept from it: somebody else may be able to have it. Repos that the filter
+         * leaves out are not looked at.
          */
         enum lessor_lease_bar bar;
 };

@@ -138,7 +138,7 @@ struct lessor_lease {
         int64_t expires_ms;             /* 0: no time to live */
         unsigned attempt_limit;         /* 0: none, and a lost lease is superseded; else it is queued again */
         unsigned attempts_spent;        /* claims that count, since the last replay */
-        struct lessor_slice claimed_by; /* absent: nobody, ever; ended leases keep their last claimant */
+        struct lessor_slice claimed_by; /* absent: nobody; ended leases keep their last claimant */
         int64_t claimed_ms;             /* 0: not claimed */
         int64_t deadline_ms;            /* visibility deadline; 0: not claimed */
         int64_t ended_ms;               /* 0: not ended */

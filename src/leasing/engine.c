@@ -186,6 +186,14 @@ static struct task *task_of(const struct lease_engine *e, struct lessor_slice re
         return t;
 }
 
+static bool is_same_floor(const struct lease *lease, struct lessor_slice floor)
+{
+        const struct word *w = lease->lane->floor;
+
+        return w == NULL || floor.p == NULL ? w == NULL && floor.p == NULL
+                                            : lessor_slice_equal(w->text, floor);
+}
+
 /* The lease whose work a submission may share: of the same task and floor, and not ended. */
 static struct lease *shared_lease(const struct lease_engine *e, const struct lessor_lease_submission *from)
 {
@@ -196,11 +204,9 @@ static struct lease *shared_lease(const struct lease_engine *e, const struct les
                 return NULL;
         for (struct sorted_node *n = sorted_last(&t->leases); n != NULL; n = sorted_previous(&t->leases, n)) {
                 struct lease *lease = container_of(n, struct lease, task_node);
-                struct lessor_slice floor = word_text(lease->lane->floor);
 
                 /* One without a key has a subscriber that can never leave: it is not for sharing. */
-                if (lease_is_open(lease) && lease->keys != NULL &&
-                    (floor.p == NULL) == (from->floor.p == NULL) && lessor_slice_equal(floor, from->floor) &&
+                if (lease_is_open(lease) && lease->keys != NULL && is_same_floor(lease, from->floor) &&
                     lessor_slice_equal(lease->owner->text, from->owner))
                         return lease;
         }

@@ -288,10 +288,10 @@ struct lease_row {
  * row contradicts itself or what is there). Nothing changed then.
  */
 int lease_engine_restore_lease(struct lease_engine *e, const struct lease_row *row);
-int lease_engine_restore_rack(struct lease_engine *e, const struct lessor_rack *rack, uint64_t order);
-int lease_engine_restore_token(struct lease_engine *e, const struct rack_token_row *token);
-int lease_engine_restore_enrolment(struct lease_engine *e, const struct lessor_enrolment *enrolment);
-int lease_engine_restore_environment(struct lease_engine *e, const struct lessor_environment *environment,
+int lease_engine_restore_rack(struct lease_engine *e, const struct lessor_rack *from, uint64_t order);
+int lease_engine_restore_token(struct lease_engine *e, const struct rack_token_row *row);
+int lease_engine_restore_enrolment(struct lease_engine *e, const struct lessor_enrolment *from);
+int lease_engine_restore_environment(struct lease_engine *e, const struct lessor_environment *from,
                                      uint64_t order);
 void lease_engine_restore_policy(struct lease_engine *e, bool require_start_approval);
 

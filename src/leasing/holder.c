@@ -79,8 +79,9 @@ static int grant_lease(struct lease_engine *e, struct lease *lease, const struct
         if (lease->mode == LESSOR_LEASE_FUNCTION)
                 execution_id = (struct lessor_slice){0}; /* R052 */
         r = attempt_reserve(lease);
-        if (r == 0)
-                r = attempt_new(e, lease, c->rack_id, c->boot_id, execution_id, &a);
+        if (r < 0)
+                return r;
+        r = attempt_new(e, lease, c->rack_id, c->boot_id, execution_id, &a);
         if (r < 0)
                 return r;
         a->started_ms = now_ms;

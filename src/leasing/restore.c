@@ -59,8 +59,9 @@ static int restore_attempts(struct lease_engine *e, struct lease *lease, const s
                 struct attempt *a;
                 int r = attempt_reserve(lease);
 
-                if (r == 0)
-                        r = attempt_new(e, lease, from->rack_id, from->boot_id, from->execution_id, &a);
+                if (r < 0)
+                        return r;
+                r = attempt_new(e, lease, from->rack_id, from->boot_id, from->execution_id, &a);
                 if (r < 0)
                         return r;
                 a->must_name = row->attempts[i].must_name;
@@ -309,8 +310,9 @@ int lease_engine_restore_token(struct lease_engine *e, const struct rack_token_r
                 if (row->status == LESSOR_TOKEN_PENDING && token->status == LESSOR_TOKEN_PENDING)
                         return LESSOR_E_INVALID;
         r = rack_token_reserve(e);
-        if (r == 0)
-                r = rack_token_new(row->hash, &token);
+        if (r < 0)
+                return r;
+        r = rack_token_new(row->hash, &token);
         if (r < 0)
                 return r;
         token->status = row->status;

@@ -70,8 +70,8 @@ struct racer {
         probe_t *p;
         struct machine m;
         struct lessor_arena *arena;
-        unsigned n_granted;
         uint64_t sum;
+        unsigned n_granted;
         int result;
 };
 

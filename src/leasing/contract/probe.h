@@ -58,8 +58,8 @@ int probe_fail(probe_t *p, const char *format, ...) __attribute__((format(printf
 
 #define TIER       "c"
 #define REPO       "repo"
-#define VISIBILITY 60000
-#define MINUTE     60000
+#define VISIBILITY INT64_C(60000)
+#define MINUTE     INT64_C(60000)
 #define HOUR       (60 * MINUTE)
 
 /* A lease to be. Unset fields have the usual: tier c, repo "repo", a task of its own, owner "". */

@@ -124,7 +124,7 @@ static int beat_offering(probe_t *p, const struct machine *m, struct lessor_slic
                          bool *ret_offered)
 {
         struct lessor_rack_caller caller;
-        struct lessor_rack_beaten beaten;
+        struct lessor_rack_beaten beaten = {0};
         struct lessor_rack_beat b = {.rack_id = m->id,
                                      .boot_id = lessor_slice_of(m->boot),
                                      .agent_version = lessor_slice_of(m->version),
@@ -145,7 +145,7 @@ static int tokens_rotate(probe_t *p)
                             third = LESSOR_SLICE("s3");
         struct lessor_rack_caller caller;
         struct machine old, new;
-        bool offered;
+        bool offered = false;
 
         TRY(join(p, NULL, &old));
         TRY(advance(p, 24 * HOUR));
@@ -189,7 +189,7 @@ static int a_further_rotation_lengthens_no_grace(probe_t *p)
         struct lessor_slice second = LESSOR_SLICE("s2"), third = LESSOR_SLICE("s3");
         struct lessor_rack_caller caller;
         struct machine old, new;
-        bool offered;
+        bool offered = false;
 
         TRY(join(p, NULL, &old));
         TRY(advance(p, 24 * HOUR + 1));
@@ -397,7 +397,7 @@ static int tokens_and_racks_outlast_a_restart(probe_t *p)
         struct lessor_rack_caller caller;
         struct lessor_rack rack;
         struct machine old, new;
-        bool offered;
+        bool offered = false;
         int64_t expires_ms;
 
         TRY(join(p, "a b", &old));
