@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/limits.h"
+#include "base/macro.h"
 #include "http/internal.h"
 #include "http/problem.h"
 #include "lessor/error.h"
@@ -100,6 +101,7 @@ static int identity_new(const gnutls_datum_t *cert, const gnutls_datum_t *key,
 static int identity_read(const char *cert_path, const char *key_path, struct lessor_arena *arena,
                          struct tls_identity **ret_identity, const char **ret_problem)
 {
+        struct tls_identity *identity = NULL;
         gnutls_datum_t cert_pem, key_pem;
         struct buf cert, key;
         int r;
@@ -112,9 +114,14 @@ static int identity_read(const char *cert_path, const char *key_path, struct les
         if (r == 0) {
                 cert_pem = datum(&cert);
                 key_pem = datum(&key);
-                r = check_pair(&cert_pem, &key_pem);
+                /* In this order: GnuTLS leaks a certificate that it cannot read while it puts a pair
+                 * together. */
+                r = identity_new(&cert_pem, &key_pem, &identity);
                 if (r == 0)
-                        r = identity_new(&cert_pem, &key_pem, ret_identity);
+                        r = check_pair(&cert_pem, &key_pem);
+                if (r == 0)
+                        *ret_identity = TAKE(identity);
+                tls_identity_unref(identity);
                 if (r < 0)
                         r = problem(arena, ret_problem,
                                     r == GNUTLS_E_MEMORY_ERROR ? LESSOR_E_NOMEM : LESSOR_E_INVALID,
