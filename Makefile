@@ -5,7 +5,7 @@ MESON_BUILD = meson setup
 NINJA       = ninja $(if $(JOBS),-j$(JOBS))
 PROGRAMS    = lessord lessor lessor-store-driver beast2-tool
 
-.PHONY: help build build-all build-hooks build-asan build-fuzz demo test bench lint fuzz soak install deps clean format
+.PHONY: help build build-all build-hooks build-asan build-tsan build-fuzz demo test bench lint fuzz soak install deps clean format
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -35,6 +35,11 @@ build-asan:
 		-Db_sanitize=address,undefined -Db_lundef=false build-asan >/dev/null
 	@$(NINJA) -C build-asan
 
+build-tsan:
+	@[ -f build-tsan/build.ninja ] || meson setup --buildtype=debug -Dtest_hooks=true \
+		-Db_sanitize=thread -Db_lundef=false build-tsan >/dev/null
+	@$(NINJA) -C build-tsan
+
 build-fuzz:
 	@[ -f build-fuzz/build.ninja ] || CC=clang-14 meson setup --buildtype=debugoptimized -Dfuzzers=true \
 		-Db_sanitize=address,undefined -Db_lundef=false build-fuzz >/dev/null
@@ -56,7 +61,7 @@ lint: deps
 fuzz: deps build-fuzz
 	@tests/fuzz/run
 
-## make soak         the long campaigns: kill loops, random histories, fuzzing
+## make soak         the long campaigns for SOAK_MINUTES (60): kill loops, random histories, fuzzing
 soak: deps
 	@tests/soak
 
@@ -72,4 +77,4 @@ format:
 	@git ls-files '*.c' '*.h' | xargs clang-format-14 -i
 
 clean:
-	rm -rf build build-hooks build-asan build-fuzz build-clang
+	rm -rf build build-hooks build-asan build-tsan build-fuzz build-clang
