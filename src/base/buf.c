@@ -43,9 +43,10 @@ static int failed(struct buf *b)
         return LESSOR_E_NOMEM;
 }
 
-int buf_reserve(struct buf *b, size_t extra)
+/* Makes room for `extra` bytes and the NUL, with `cap` bytes at least. */
+static int grow(struct buf *b, size_t extra, size_t cap)
 {
-        size_t need, cap;
+        size_t need;
         char *p;
 
         if (b->error != 0)
@@ -55,10 +56,8 @@ int buf_reserve(struct buf *b, size_t extra)
         if (need <= b->cap)
                 return 0;
 
-        if (!size_mul(b->cap, 2, &cap) || cap < need)
+        if (cap < need)
                 cap = need;
-        if (cap < CAP_FIRST)
-                cap = CAP_FIRST;
         p = realloc(b->p, cap);
         if (p == NULL)
                 return failed(b);
@@ -66,6 +65,20 @@ int buf_reserve(struct buf *b, size_t extra)
         b->p = p;
         b->cap = cap;
         return 0;
+}
+
+int buf_reserve(struct buf *b, size_t extra)
+{
+        size_t cap;
+
+        if (!size_mul(b->cap, 2, &cap))
+                cap = 0;
+        return grow(b, extra, cap < CAP_FIRST ? CAP_FIRST : cap);
+}
+
+int buf_reserve_exactly(struct buf *b, size_t extra)
+{
+        return grow(b, extra, 0);
 }
 
 /* Whether `n` bytes and the NUL fit without more memory: nearly always, and then nothing is called. */

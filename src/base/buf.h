@@ -37,6 +37,10 @@ void buf_clear(struct buf *b);
 /* Makes room for `extra` more bytes. Returns 0 or LESSOR_E_NOMEM. */
 int buf_reserve(struct buf *b, size_t extra);
 
+/* As buf_reserve, but takes no more memory than that needs: for who knows how much will come, or counts it.
+ */
+int buf_reserve_exactly(struct buf *b, size_t extra);
+
 /* Each appends and returns 0 or LESSOR_E_NOMEM. */
 int buf_append(struct buf *b, const void *bytes, size_t n);
 int buf_slice(struct buf *b, struct lessor_slice s);

@@ -33,6 +33,7 @@
 /* HTTP bodies, bytes. An envelope at its ceiling written wholly in \u escapes is 38 MB (relay-protocol 5). */
 #define LIMIT_BODY_ENVELOPE 41943040
 #define LIMIT_BODY_CONTROL  1048576
+#define LIMIT_BODY_PAIRING  262144    /* from anybody, and kept until the code expires */
 #define LIMIT_ANSWER        16777216  /* results and pending stop before this, oldest first */
 #define LIMIT_RESULTS_READ  268435456 /* what a site reads of a relay that does not stop at LIMIT_ANSWER */
 #define LIMIT_HELD_WAIT_MS  25000     /* longest `wait` of pending and results */

@@ -152,15 +152,13 @@ static enum MHD_Result request_headers(struct request *r, struct MHD_Connection 
         r->public.route = r->slot->route;
         if (r->content_length > r->public.route->body_limit)
                 return refuse(r, 413, "the body is larger than this endpoint takes");
-        if (r->content_length > 0 && buf_reserve(&r->body, (size_t)r->content_length) < 0)
-                return refuse(r, 503, "out of memory");
         r->phase = PHASE_BODY;
         if (r->chunked || r->content_length > 0)
                 body_due(r);
         return MHD_YES;
 }
 
-/* Counts the body into the memory for bodies, as it comes. False when that is used up. */
+/* Counts the body's memory, as it grows. False when there is none left for bodies. */
 static bool charge(struct request *r, size_t body_len)
 {
         struct http_server *server = r->server;
@@ -179,6 +177,25 @@ static bool charge(struct request *r, size_t body_len)
         return true;
 }
 
+/*
+ * Makes room for n more bytes. Not for the whole length that was declared: a head alone must cost us nothing,
+ * not even address space, which is memory wherever pages are huge. Returns 0, LESSOR_E_BUSY or
+ * LESSOR_E_NOMEM.
+ */
+static int body_reserve(struct request *r, size_t n)
+{
+        size_t most = r->has_length ? (size_t)r->content_length : r->public.route->body_limit;
+        size_t need = r->body.n + n, want = need < SMALL_BODY ? SMALL_BODY : need * 2;
+
+        if (need < r->body.cap)
+                return 0;
+        if (want > most)
+                want = most > need ? most : need;
+        if (!charge(r, want))
+                return LESSOR_E_BUSY;
+        return buf_reserve_exactly(&r->body, want - r->body.n);
+}
+
 /* From here on the body is only read over. */
 static void forget_body(struct request *r, unsigned status, const char *why)
 {
@@ -195,14 +212,17 @@ static enum MHD_Result request_body(struct request *r, const char *bytes, size_t
         r->received += n;
         body_due(r);
         if (r->phase == PHASE_BODY) {
-                if (n > limit - r->body.n)
-                        forget_body(r, 413, "the body is larger than this endpoint takes");
-                else if (!charge(r, r->body.n + n))
-                        forget_body(r, 503, "too many large bodies at once");
-                else if (buf_append(&r->body, bytes, n) < 0)
-                        forget_body(r, 503, "out of memory");
-                else
+                int e = n > limit - r->body.n ? LESSOR_E_TOO_LARGE : body_reserve(r, n);
+
+                if (e == 0)
+                        e = buf_append(&r->body, bytes, n);
+                if (e == 0)
                         return MHD_YES;
+                if (e == LESSOR_E_TOO_LARGE)
+                        forget_body(r, 413, "the body is larger than this endpoint takes");
+                else
+                        forget_body(r, 503,
+                                    e == LESSOR_E_BUSY ? "too many large bodies at once" : "out of memory");
         }
         /* MHD_NO ends the connection, and request_completed() then writes the refusal past MHD. */
         r->discarded += n;

@@ -25,6 +25,11 @@ static void projection_release(void *projection)
         projection_unref(projection);
 }
 
+static void json_release(void *call)
+{
+        relay_call_forget_body(call);
+}
+
 static struct lessor_slice without_byte_order_mark(struct lessor_slice body)
 {
         static const char mark[] = "\xef\xbb\xbf";
@@ -64,6 +69,10 @@ static struct relay_call *call_new(struct http_request *http, struct relay *rela
                 http_answer(http, 500, NULL, NULL);
                 return NULL;
         }
+        if (lessor_arena_own(http->arena, call, json_release) < 0) {
+                http_answer(http, 500, NULL, NULL);
+                return NULL;
+        }
         return call;
 }
 
@@ -71,6 +80,27 @@ static struct relay_call *call_new(struct http_request *http, struct relay *rela
 static bool wants_version(const struct http_request *http)
 {
         return begins_with(http->path, "/byollm/") || begins_with(http->path, "/relay/");
+}
+
+/* Returns 0, also for a body that is no JSON, or LESSOR_E_NOMEM. */
+static int read_body(struct relay_call *call)
+{
+        int e;
+
+        call->http->body = without_byte_order_mark(call->http->body);
+        call->json = lessor_arena_new();
+        if (call->json == NULL)
+                return LESSOR_E_NOMEM;
+        e = json_read(call->http->body, call->json, &call->body);
+        if (e < 0)
+                relay_call_forget_body(call);
+        return e == LESSOR_E_NOMEM ? e : 0;
+}
+
+void relay_call_forget_body(struct relay_call *call)
+{
+        call->body = NULL;
+        call->json = lessor_arena_free(call->json);
 }
 
 struct relay_call *relay_call_begin(struct http_request *http, struct relay *relay)
@@ -83,15 +113,10 @@ struct relay_call *relay_call_begin(struct http_request *http, struct relay *rel
 
         if (call == NULL)
                 return NULL;
-        if (is_post(http)) {
-                http->body = without_byte_order_mark(http->body);
-                e = json_read(http->body, call->arena, &call->body);
-                if (e == LESSOR_E_NOMEM) {
-                        relay_call_refuse_error(call, e);
-                        return NULL;
-                }
-                if (e < 0)
-                        call->body = NULL;
+        e = is_post(http) ? read_body(call) : 0;
+        if (e < 0) {
+                relay_call_refuse_error(call, e);
+                return NULL;
         }
         if (!wants_version(http))
                 return call;
@@ -170,6 +195,7 @@ static void not_durable(struct http_request *http, void *context)
 
 static void answer(struct relay_call *call, unsigned status, struct buf *body)
 {
+        relay_call_forget_body(call);
         if (call->ticket.seq != 0)
                 http_answer_after(call->http, when_durable, not_durable, call);
         http_answer(call->http, status, "application/json", body);
@@ -284,7 +310,7 @@ static const struct route_row rows[] = {
           "Say that the device is there, and renew its leases"}},
         {true, {NULL, "/release", relay_handle_device, LIMIT_BODY_CONTROL, "release", "Give leases back"}},
         {true,
-         {NULL, "/pair", relay_handle_pair, LIMIT_BODY_CONTROL, "pair", "Pair a device with its owner"}},
+         {NULL, "/pair", relay_handle_pair, LIMIT_BODY_PAIRING, "pair", "Pair a device with its owner"}},
         {true,
          {NULL, "/debug", relay_handle_debug, LIMIT_BODY_CONTROL, "debug",
           "Show every job, when switched on"}},

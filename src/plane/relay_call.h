@@ -32,7 +32,8 @@ struct relay_call {
         struct relay *relay;
         struct http_request *http;
         struct lessor_arena *arena;
-        struct json *body;             /* NULL: absent, or no JSON */
+        struct json *body;             /* NULL: absent, or no JSON; or no longer wanted */
+        struct lessor_arena *json;     /* owns `body` and its texts; NULL with it */
         struct projection *projection; /* held until the request ends */
         struct lessor_ticket ticket;   /* what the answer rests on */
         const struct relay_endpoint *endpoint;
@@ -61,6 +62,13 @@ struct relay_signature {
 /* Reads the signature headers. Returns false when one is missing or malformed: "not signed". */
 bool relay_call_signature(struct relay_call *call, const char *caller_header,
                           struct relay_signature *ret_signature);
+
+/*
+ * Gives back the memory of the parsed body, which may be forty times that of its text, and which nobody has
+ * to be known for. Every answer does so; so that a request that waits for its answer to be sent, for the disk
+ * or for an event holds none, and only as many bodies are parsed at once as there are threads.
+ */
+void relay_call_forget_body(struct relay_call *call);
 
 /* The body as it is signed: empty for any method but POST. */
 struct lessor_slice relay_call_signed_body(const struct relay_call *call);

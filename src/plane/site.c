@@ -307,6 +307,7 @@ static void read_results(struct http_request *http, void *context)
 
 static void begin_read(struct relay_call *call, const struct site_query *query, http_handler *read)
 {
+        relay_call_forget_body(call); /* it may be held for long */
         if (query->wait_ms > 0)
                 call->wait_until_ms = clock_monotonic_ms() + query->wait_ms;
         read(call->http, call);

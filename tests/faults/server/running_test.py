@@ -278,6 +278,39 @@ class Memory(harness.Case):
         self.assertLess(server.status_kb("VmHWM") - before, 3 * 262144)
         self.assertEqual(server.stop(), 0)
 
+    def test_bodies_of_many_values_hold_no_memory_once_answered(self):
+        """Parsed, one is forty times its text; and nobody has to be known to send one."""
+        server = self.serve("--store", "memory", "--threads", "2")
+        before = server.status_kb("VmRSS")
+        for body in (b"[" + b"0," * 500000 + b"0]", b"[" + b"{}," * 340000 + b"{}]"):
+            request = party.Request("POST", "/byollm/claim", {}, body)
+            wires = [server.wire() for _ in range(40)]
+            for wire in wires:
+                wire.send(request.bytes())
+            for wire in wires:
+                self.assertEqual(wire.answer().json["error"], "unsupported-protocol-version")
+                wire.close()
+        self.assertLess(server.status_kb("VmHWM") - before, 250000)  # of 1.6 GB
+        self.assertEqual(server.stop(), 0)
+
+    def test_a_pairing_is_small(self):
+        """Anybody may start one, and it is kept: five hundred of them must be no burden."""
+        server = self.serve("--verification-url", "https://example.org/")
+        device = self.devices[0]
+        body = {"protocolVersion": "2", "action": "start", "device": device.identity(), "capabilities": [],
+                "daemon": {"version": "1", "label": "x", "platform": "linux"}}
+
+        def start(version):
+            body["daemon"]["version"] = version
+            text = json.dumps(body).encode()
+            return len(text), server.ask(party.Request("POST", "/byollm/pair", {}, text)).status
+
+        n, status = start("1")
+        self.assertEqual(status, 200)
+        self.assertEqual(start("1" * (262144 - n + 1)), (262144, 200))
+        self.assertEqual(start("1" * (262144 - n + 2)), (262145, 413))
+        self.assertEqual(server.stop(), 0)
+
 
 class Descriptors(harness.Case):
     def limits(self, soft, hard):
