@@ -27,6 +27,10 @@ struct reader {
         bool is_copy; /* the text is the arena's own, so that a string can get its NUL where its quote stood
                        */
         bool refuse_duplicates;
+        bool lone_surrogates; /* are taken, as U+FFFD */
+        bool outline;         /* json_read_members: no value outlives its reading */
+        void (*member)(void *context, const struct json *member, struct lessor_slice text);
+        void *context;
         const char *problem; /* what is wrong at p, for people; static */
 };
 
@@ -102,6 +106,22 @@ static char *put_code_point(char *out, int32_t c)
         return out;
 }
 
+/* The second half of a pair of which `high` is the first, or a negative number: then p stays where it is. */
+static int32_t read_low_surrogate(struct reader *r, int32_t high)
+{
+        const char *from = r->p;
+        int32_t low;
+
+        if (high >= 0xdc00 || r->end - r->p < 6 || r->p[0] != '\\' || r->p[1] != 'u')
+                return -1;
+        r->p += 2;
+        low = read_unit(r);
+        if (low >= 0xdc00 && low <= 0xdfff)
+                return low;
+        r->p = from;
+        return -1;
+}
+
 /* What follows a backslash and a `u`. An escape is never shorter than what it stands for. */
 static int read_unicode_escape(struct reader *r, char **out)
 {
@@ -110,13 +130,10 @@ static int read_unicode_escape(struct reader *r, char **out)
         if (unit < 0)
                 return wrong(r, "a \\u escape wants four hex digits");
         if (unit >= 0xd800 && unit <= 0xdfff) {
-                if (unit >= 0xdc00 || r->end - r->p < 6 || r->p[0] != '\\' || r->p[1] != 'u')
+                low = read_low_surrogate(r, unit);
+                if (low < 0 && !r->lone_surrogates)
                         return wrong(r, "a surrogate stands alone");
-                r->p += 2;
-                low = read_unit(r);
-                if (low < 0xdc00 || low > 0xdfff)
-                        return wrong(r, "a surrogate stands alone");
-                unit = 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
+                unit = low < 0 ? 0xfffd : 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
         }
         *out = put_code_point(*out, unit);
         return 0;
@@ -417,6 +434,44 @@ static int read_key(struct reader *r, struct lessor_slice *ret_key)
         return next_is(r, ':') ? 0 : wrong(r, "a colon is expected");
 }
 
+/* One item of an array or object into `item`, which then is linked or told about, or forgotten. */
+static int read_item(struct reader *r, enum json_type within, struct json *item)
+{
+        const char *from;
+        int e;
+
+        if (within == JSON_OBJECT) {
+                e = read_key(r, &item->key);
+                if (e < 0)
+                        return e;
+        }
+        skip_blanks(r);
+        from = r->p;
+        e = read_value(r, item);
+        if (e == 0 && r->member != NULL && r->depth == 1 && within == JSON_OBJECT)
+                r->member(r->context, item, (struct lessor_slice){from, (size_t)(r->p - from)});
+        return e;
+}
+
+/* The rest of an array or object of which nothing is kept, after its opening bracket. */
+static int read_outline(struct reader *r, enum json_type within, char close)
+{
+        skip_blanks(r);
+        if (next_is(r, close))
+                return 0;
+        do {
+                struct json item = {0};
+                int e = read_item(r, within, &item);
+
+                if (e < 0)
+                        return e;
+                skip_blanks(r);
+        } while (next_is(r, ','));
+        return next_is(r, close)
+                       ? 0
+                       : wrong(r, close == ']' ? "a comma or ] is expected" : "a comma or } is expected");
+}
+
 /* The rest of an array or object, after its opening bracket. */
 static int read_items(struct reader *r, struct json *value, char close)
 {
@@ -431,12 +486,7 @@ static int read_items(struct reader *r, struct json *value, char close)
 
                 if (item == NULL)
                         return LESSOR_E_NOMEM;
-                if (value->type == JSON_OBJECT) {
-                        e = read_key(r, &item->key);
-                        if (e < 0)
-                                return e;
-                }
-                e = read_value(r, item);
+                e = read_item(r, value->type, item);
                 if (e < 0)
                         return e;
                 *at = item;
@@ -460,7 +510,10 @@ static int read_nested(struct reader *r, struct json *value, enum json_type type
         r->depth++;
         r->p++;
         value->type = type;
-        e = read_items(r, value, type == JSON_ARRAY ? ']' : '}');
+        if (r->outline)
+                e = read_outline(r, type, type == JSON_ARRAY ? ']' : '}');
+        else
+                e = read_items(r, value, type == JSON_ARRAY ? ']' : '}');
         if (e == 0 && type == JSON_OBJECT)
                 e = drop_duplicates(r, value);
         r->depth--;
@@ -601,6 +654,28 @@ int json_read_file_text(struct lessor_slice text, struct lessor_arena *arena, st
 
         if (e == 0)
                 e = read_document(&r, copy, ret_value);
+        tell_problem(&r, e, ret_problem);
+        return e;
+}
+
+int json_read_members(struct lessor_slice text, struct lessor_arena *arena,
+                      void (*member)(void *context, const struct json *member, struct lessor_slice text),
+                      void *context, const char **ret_problem)
+{
+        struct reader r = {.arena = arena,
+                           .values_left = SIZE_MAX,
+                           .lone_surrogates = true,
+                           .outline = true,
+                           .member = member,
+                           .context = context};
+        struct json *value;
+        int e = read_document(&r, text, &value);
+
+        if (e == 0 && value->type != JSON_OBJECT) {
+                r.p = r.start;
+                r.problem = "it is no object";
+                e = LESSOR_E_INVALID;
+        }
         tell_problem(&r, e, ret_problem);
         return e;
 }

@@ -65,6 +65,25 @@ int json_read_unique(struct lessor_slice text, struct lessor_arena *arena, struc
 int json_read_file_text(struct lessor_slice text, struct lessor_arena *arena, struct json **ret_value,
                         const char **ret_problem);
 
+/*
+ * Reads one JSON text the way JSON.parse does and keeps nothing of it, but tells about each member of the
+ * object that it is, in order, duplicates included. For texts that are mostly somebody else's business: what
+ * costs memory is one member at a time, and escaped strings.
+ *
+ * Unlike everywhere else a lone surrogate is taken, and reads as U+FFFD. Nesting is bounded as ever, the
+ * number of values is not.
+ *
+ * member   told about each, also if the text turns out to be wrong later. Of a member that is an object or an
+ *          array only the type is there. `text` is the value as it stands in the text, without blanks around
+ *          it. NULL: only check the text
+ *
+ * Returns 0; LESSOR_E_MALFORMED; LESSOR_E_INVALID (JSON, but no object); LESSOR_E_TOO_LARGE (nested too
+ * deeply); LESSOR_E_NOMEM. `ret_problem` (may be NULL) as json_read_file_text.
+ */
+int json_read_members(struct lessor_slice text, struct lessor_arena *arena,
+                      void (*member)(void *context, const struct json *member, struct lessor_slice text),
+                      void *context, const char **ret_problem);
+
 static inline bool json_is(const struct json *value, enum json_type type)
 {
         return value != NULL && value->type == type;

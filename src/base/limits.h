@@ -29,6 +29,7 @@
 #define LIMIT_RACK_TRANSFERS    256  /* outputs, and commits, of one storage request; rack-protocol 6.6 */
 #define LIMIT_RACK_TARGETS      4096 /* distinct hashes issued on one lease; rack-protocol 6.6 */
 #define LIMIT_RACK_OBJECT_BYTES INT64_C(5368709120) /* rack-protocol 6.6 */
+#define LIMIT_RACK_TIER         64                  /* bytes of a tier's name in a submission */
 
 /* HTTP bodies, bytes. An envelope at its ceiling written wholly in \u escapes is 38 MB (relay-protocol 5). */
 #define LIMIT_BODY_ENVELOPE 41943040
