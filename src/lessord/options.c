@@ -89,6 +89,7 @@ struct reader {
         struct options *options;
         enum option_source source[ARRAY_SIZE(table)];
         struct buf *problem;
+        size_t line; /* of the configuration file, from 1; 0: not known */
 };
 
 static void *slot(struct options *options, const struct option_row *row)
@@ -323,7 +324,7 @@ static int set_from_file(struct reader *r, struct lessor_slice key, struct lesso
 /* Lines of `key = value`; `#` begins a comment at the start of a line. */
 static int read_config_lines(struct reader *r, struct lessor_slice text)
 {
-        while (text.n > 0) {
+        for (r->line = 1; text.n > 0; r->line++) {
                 const char *newline = memchr(text.p, '\n', text.n), *equals;
                 size_t n = newline == NULL ? text.n : (size_t)(newline - text.p);
                 struct lessor_slice line = trim((struct lessor_slice){text.p, n});
@@ -424,8 +425,10 @@ static int read_config_file(struct reader *r)
                 if (buf_slice(&problem, buf_view(r->problem)) < 0)
                         return LESSOR_E_NOMEM;
                 buf_clear(r->problem);
-                buf_printf(r->problem, "%s: %.*s", r->options->config, (int)problem.n,
-                           problem.p == NULL ? "" : problem.p);
+                buf_text(r->problem, r->options->config);
+                if (r->line > 0)
+                        buf_printf(r->problem, ":%zu", r->line);
+                buf_printf(r->problem, ": %.*s", (int)problem.n, problem.p == NULL ? "" : problem.p);
         }
         return e;
 }

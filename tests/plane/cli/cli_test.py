@@ -581,6 +581,15 @@ class Server(Case):
                                   (2, ["--listen", "127.0.0.1:65536"], "65536")):
             self.assertIn(said, self.check(code, *words))
 
+    def test_a_bad_line_of_the_file_is_named_by_its_number(self):
+        for number, text, said in ((3, "# a note\n\nleese-ms = 1\n", "leese-ms"),
+                                   (2, "store = memory\nlease-ms = soon\n", "lease-ms"),
+                                   (1, "no equals sign here\n", "no equals")):
+            self.write("conf", text)
+            message = self.check(2, "--config", "conf")
+            self.assertIn(f"conf:{number}: ", message)
+            self.assertIn(said, message)
+
     def check(self, code, *words):
         done = subprocess.run([os.environ["LESSORD"], "--check-config", *words], capture_output=True, text=True,
                               cwd=self.dir)
