@@ -11,6 +11,7 @@
 #include "base/macro.h"
 #include "base/size.h"
 #include "base/uuid.h"
+#include "database/backup.h"
 #include "routing/sqlite_internal.h"
 
 static struct sqlite_store *store_of(struct lessor_routing_store *s)
@@ -18,44 +19,14 @@ static struct sqlite_store *store_of(struct lessor_routing_store *s)
         return container_of(s, struct sqlite_store, base);
 }
 
-/*
- * Begins an operation: takes the lock. While the disk refuses, so does the store: LESSOR_E_UNAVAILABLE,
- * without the lock, and the writer is told to try again.
- */
 static int enter(struct sqlite_store *s)
 {
-        (void)pthread_mutex_lock(&s->lock);
-        if (!s->failing)
-                return 0;
-        writer_wake(s);
-        (void)pthread_mutex_unlock(&s->lock);
-        return LESSOR_E_UNAVAILABLE;
+        return committer_enter(&s->committer);
 }
 
-/* The ticket of everything decided so far; the writer starts if it has to. Lock held. */
-static struct lessor_ticket ticket_now(struct sqlite_store *s)
-{
-        if (store_has_changes(s)) {
-                writer_wake(s);
-                return (struct lessor_ticket){s->open_seq};
-        }
-        return (struct lessor_ticket){s->writing ? s->open_seq - 1 : 0};
-}
-
-/* Ends an operation: gives the lock back, and hands out the ticket or waits for it. Refusals wait too: they
- * tell. */
 static int leave(struct sqlite_store *s, struct lessor_ticket *ticket, int result)
 {
-        struct lessor_ticket t = ticket_now(s);
-        int r;
-
-        (void)pthread_mutex_unlock(&s->lock);
-        if (ticket != NULL) {
-                *ticket = t;
-                return result;
-        }
-        r = writer_wait(s, t);
-        return r < 0 ? r : result;
+        return committer_leave(&s->committer, ticket, result);
 }
 
 static int sqlite_now(struct lessor_routing_store *base, int64_t *ret_now_ms)
@@ -73,8 +44,7 @@ static int enqueue(struct sqlite_store *s, struct lessor_slice site_id, const st
 
         if (aside != NULL)
                 return aside_render(aside, arena, ret_job);
-        if (atomic_load_explicit(&s->low_space, memory_order_relaxed) &&
-            engine_find(s->engine, site_id, stub->id) == NULL)
+        if (committer_is_low(&s->committer) && engine_find(s->engine, site_id, stub->id) == NULL)
                 return LESSOR_E_LOW_SPACE;
         return engine_enqueue(s->engine, site_id, stub, clock_now_ms(s->clock), arena, ret_job, NULL);
 }
@@ -363,7 +333,7 @@ static struct whereabouts locate(const struct sqlite_store *s, uint64_t id, uint
         return w;
 }
 
-/* Fetches the bytes; no lock held. Gives the reference back. Returns as readers_envelope. */
+/* Fetches the bytes; no lock held. Gives the reference back. Returns as readers_text. */
 static int fetch(struct sqlite_store *s, struct whereabouts *w, struct lessor_arena *arena,
                  struct lessor_envelope *ret_envelope)
 {
@@ -371,7 +341,7 @@ static int fetch(struct sqlite_store *s, struct whereabouts *w, struct lessor_ar
         int r;
 
         if (w->held == NULL)
-                return readers_envelope(&s->readers, w->id, w->bytes, arena, &ret_envelope->json);
+                return readers_text(&s->readers, 0, w->id, w->bytes, arena, &ret_envelope->json);
         bytes = (struct lessor_slice){w->held->bytes, w->held->n};
         r = lessor_arena_copy(arena, bytes, &ret_envelope->json);
         w->held = held_unref(w->held);
@@ -408,8 +378,7 @@ static int decide_payload(struct sqlite_store *s, struct lessor_slice runner_id,
                 *ret_where = locate(s, sealed->payload, sealed->payload_bytes);
                 engine_run(s->engine, job);
         }
-        *ret_ticket = ticket_now(s);
-        (void)pthread_mutex_unlock(&s->lock);
+        *ret_ticket = committer_part(&s->committer);
         return r;
 }
 
@@ -421,7 +390,7 @@ static int sqlite_take_payload(struct lessor_routing_store *base, struct lessor_
         struct lessor_ticket t = {0};
         struct whereabouts where = {0};
         uint64_t missing = 0;
-        int r, waited;
+        int r;
 
         for (;;) {
                 r = decide_payload(s, runner_id, lease, &where, &t);
@@ -437,13 +406,7 @@ static int sqlite_take_payload(struct lessor_routing_store *base, struct lessor_
                 }
                 missing = where.id;
         }
-        r = unreadable(r);
-        if (ticket != NULL) {
-                *ticket = t;
-                return r;
-        }
-        waited = writer_wait(s, t);
-        return waited < 0 ? waited : r;
+        return committer_wait(&s->committer, t, ticket, unreadable(r));
 }
 
 /* What `finished` shows, before the bytes are fetched. */
@@ -519,22 +482,16 @@ static int sqlite_finished(struct lessor_routing_store *base, struct lessor_slic
         struct lessor_result_list list;
         struct lessor_ticket t;
         struct whereabouts *where;
-        int waited, r = enter(s);
+        int r = enter(s);
 
         if (r < 0)
                 return r;
         r = list_finished(s, site_id, max_bytes, arena, &list, &where);
-        t = ticket_now(s);
-        (void)pthread_mutex_unlock(&s->lock);
+        t = committer_part(&s->committer);
         r = fetch_finished(s, &list, where, r, arena);
         if (r == 0)
                 *ret_results = list;
-        if (ticket != NULL) {
-                *ticket = t;
-                return r;
-        }
-        waited = writer_wait(s, t);
-        return waited < 0 ? waited : r;
+        return committer_wait(&s->committer, t, ticket, r);
 }
 
 /* --- presence --- */
@@ -572,17 +529,17 @@ static int sqlite_everyone(struct lessor_routing_store *base, struct lessor_aren
 static int sqlite_when_durable(struct lessor_routing_store *base, struct lessor_ticket ticket,
                                void (*told)(void *context, int result), void *context)
 {
-        return writer_when_durable(store_of(base), ticket, told, context);
+        return committer_when_durable(&store_of(base)->committer, ticket, told, context);
 }
 
 static int sqlite_stats(struct lessor_routing_store *base, struct lessor_routing_stats *ret_stats)
 {
         struct sqlite_store *s = store_of(base);
 
-        (void)pthread_mutex_lock(&s->lock);
+        (void)pthread_mutex_lock(&s->committer.lock);
         engine_stats(s->engine, ret_stats);
         ret_stats->n_set_aside = s->asides.n_there + s->asides.n_nameless;
-        (void)pthread_mutex_unlock(&s->lock);
+        (void)pthread_mutex_unlock(&s->committer.lock);
         return 0;
 }
 
@@ -595,14 +552,16 @@ static int sqlite_check(struct lessor_routing_store *base)
                 return r;
         s->check_wanted = true;
         r = leave(s, NULL, 0);
-        if (r == 0 && atomic_load(&s->low_space))
+        if (r == 0 && committer_is_low(&s->committer))
                 r = LESSOR_E_LOW_SPACE;
         return r;
 }
 
 static int sqlite_backup(struct lessor_routing_store *base, const char *path)
 {
-        return store_backup(store_of(base), path);
+        const struct sqlite_store *s = store_of(base);
+
+        return sqlite_db_backup(s->path, s->options.vfs, path);
 }
 
 static struct lessor_routing_store *sqlite_free(struct lessor_routing_store *base)

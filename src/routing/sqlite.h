@@ -29,7 +29,7 @@ struct sqlite_store_options {
  *
  * Only one process at a time may use a data directory; the store holds a lock on it, and gives it back when
  * it ends, however it ends. Other code of the same process may keep tables of its own in the same file,
- * through connections opened with sqlite_db_open (sqlite_schema.h) and in short transactions.
+ * through connections opened with sqlite_db_open (database/sqlite_db.h) and in short transactions.
  *
  * data_dir     copied; made (mode 0700) if it is not there, its parent must be
  * clock        borrowed; must outlive the store

@@ -9,7 +9,7 @@
 #include "routing/sqlite_internal.h"
 
 /* Presences that are overdue go in handfuls, so that a crowd of devices does not hold up a batch. */
-#define LAZY_PER_BATCH 256
+#define LATE_PER_BATCH 256
 
 /* --- envelopes --- */
 
@@ -140,45 +140,29 @@ int store_holder(struct sqlite_store *s, const struct lessor_presence *who, stru
 
 /* --- presences that need not be written at once --- */
 
-static int lazy_note(struct sqlite_store *s, uint64_t order, struct lessor_slice runner_id)
+static int late_add(struct sqlite_store *s, uint64_t order, struct lessor_slice runner_id)
 {
-        struct lazy *l;
-        size_t size;
+        bool is_first = s->late.first == NULL;
+        int r = late_note(&s->late, order, runner_id);
 
-        if (table_first(&s->lazy, order) != NULL)
-                return 0;
-        if (!size_add(sizeof(*l), runner_id.n, &size))
-                return LESSOR_E_NOMEM;
-        l = malloc(size);
-        if (l == NULL)
-                return LESSOR_E_NOMEM;
-        *l = (struct lazy){.order = order, .runner_id = {(char *)(l + 1), runner_id.n}};
-        memcpy(l + 1, runner_id.p, runner_id.n);
-        if (s->lazy_first == NULL) {
-                s->lazy_due_ms = clock_monotonic_ms() + s->options.presence_ms;
+        if (r == 0 && is_first) {
+                s->late_due_ms = clock_monotonic_ms() + s->options.presence_ms;
                 /* The writer sleeps without an end while there are none: it must learn of the first. */
-                if (s->idle)
-                        (void)pthread_cond_signal(&s->work);
+                committer_wake(&s->committer);
         }
-        table_add(&s->lazy, &l->node, order);
-        *s->lazy_end = l;
-        s->lazy_end = &l->next;
-        return 0;
+        return r;
 }
 
-static void lazy_drop_first(struct sqlite_store *s)
+int64_t store_late_ms(const void *store)
 {
-        struct lazy *l = s->lazy_first;
+        const struct sqlite_store *s = store;
 
-        table_remove(&s->lazy, &l->node);
-        s->lazy_first = l->next;
-        if (s->lazy_first == NULL)
-                s->lazy_end = &s->lazy_first;
-        free(l);
+        return s->late.first == NULL ? INT64_MAX : s->late_due_ms;
 }
 
-bool store_has_changes(struct sqlite_store *s)
+bool store_has_changes(void *store)
 {
+        struct sqlite_store *s = store;
         struct engine_change change;
 
         if (engine_change_is_job(
@@ -187,7 +171,7 @@ bool store_has_changes(struct sqlite_store *s)
         while (engine_change(s->engine, &change)) {
                 if (change.what != ENGINE_PRESENCE_PUT || change.order > s->noted_presence)
                         return true;
-                if (lazy_note(s, change.order, change.presence.runner_id) < 0)
+                if (late_add(s, change.order, change.presence.runner_id) < 0)
                         return true;
                 (void)engine_change_drop(s->engine);
         }
@@ -208,11 +192,9 @@ static void free_holder(struct table_node *node, void *context)
 
 void store_free_notes(struct sqlite_store *s)
 {
-        while (s->lazy_first != NULL)
-                lazy_drop_first(s);
+        late_done(&s->late);
         table_each(&s->held, free_held, NULL);
         table_each(&s->holders, free_holder, NULL);
-        table_done(&s->lazy);
         table_done(&s->held);
         table_done(&s->holders);
 }
@@ -477,7 +459,7 @@ static int collect_presence(struct sqlite_store *s, struct note *n, const struct
         struct write *w;
 
         if (change->order <= s->noted_presence)
-                return lazy_note(s, change->order, change->presence.runner_id);
+                return late_add(s, change->order, change->presence.runner_id);
         w = note_write(n, WRITE_PRESENCE, change->order);
         if (w != NULL)
                 note_who(n, &change->presence, &w->presence);
@@ -514,25 +496,27 @@ static int collect_changes(struct sqlite_store *s)
         return 0;
 }
 
-static int collect_lazy(struct sqlite_store *s, int64_t monotonic_ms)
+static int collect_late(struct sqlite_store *s)
 {
-        for (int i = 0; i < LAZY_PER_BATCH && s->lazy_first != NULL; i++) {
+        int64_t monotonic_ms = clock_monotonic_ms();
+
+        for (int i = 0; i < LATE_PER_BATCH && s->late.first != NULL; i++) {
                 struct note n = {.arena = s->batch.arena};
                 struct write *w;
                 int r;
 
-                if (!s->stopping && monotonic_ms < s->lazy_due_ms)
+                if (!s->committer.stopping && monotonic_ms < s->late_due_ms)
                         return 0;
                 n.end = &n.first;
-                w = note_write(&n, WRITE_PRESENCE, s->lazy_first->order);
+                w = note_write(&n, WRITE_PRESENCE, s->late.first->order);
                 if (w == NULL)
                         return n.error;
-                r = engine_presence(s->engine, s->lazy_first->runner_id, n.arena, &w->presence);
+                r = engine_presence(s->engine, s->late.first->name, n.arena, &w->presence);
                 if (r == LESSOR_E_NOMEM)
                         return r;
                 if (r == 0)
                         batch_take(&s->batch, &n);
-                lazy_drop_first(s);
+                late_drop_first(&s->late);
         }
         return 0;
 }
@@ -560,7 +544,7 @@ static int collect_asides(struct sqlite_store *s)
         return 0;
 }
 
-static int collect_check(struct sqlite_store *s, int64_t now_ms)
+static int collect_check(struct sqlite_store *s)
 {
         struct note n = {.arena = s->batch.arena};
         struct write *w;
@@ -571,7 +555,7 @@ static int collect_check(struct sqlite_store *s, int64_t now_ms)
         w = note_write(&n, WRITE_CHECK, 0);
         if (w == NULL)
                 return n.error;
-        w->check_ms = now_ms;
+        w->check_ms = clock_now_ms(s->clock);
         batch_take(&s->batch, &n);
         s->check_wanted = false;
         return 0;
@@ -591,28 +575,25 @@ static int collect_events(struct sqlite_store *s)
         }
 }
 
-int batch_collect(struct sqlite_store *s, int64_t monotonic_ms, int64_t now_ms)
+int batch_collect(void *store)
 {
-        int r;
+        struct sqlite_store *s = store;
+        int r = collect_changes(s);
 
-        if (s->batch.collected)
-                return 0;
-        r = collect_changes(s);
         if (r == 0)
-                r = collect_lazy(s, monotonic_ms);
+                r = collect_late(s);
         if (r == 0)
                 r = collect_asides(s);
         if (r == 0)
-                r = collect_check(s, now_ms);
+                r = collect_check(s);
         if (r == 0)
                 r = collect_events(s);
-        if (r == 0)
-                s->batch.collected = true;
         return r;
 }
 
-void batch_clear(struct sqlite_store *s)
+void batch_clear(void *store)
 {
+        struct sqlite_store *s = store;
         struct batch *b = &s->batch;
         struct held *h;
 
@@ -629,5 +610,4 @@ void batch_clear(struct sqlite_store *s)
         b->writes_end = &b->writes;
         b->events = NULL;
         b->events_end = &b->events;
-        b->collected = false;
 }

@@ -2,27 +2,23 @@
 #ifndef ROUTING_SQLITE_INTERNAL_H
 #define ROUTING_SQLITE_INTERNAL_H
 
-#include <pthread.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
 
 #include "base/table.h"
+#include "database/committer.h"
+#include "database/data_lock.h"
+#include "database/late.h"
+#include "database/readers.h"
 #include "routing/engine.h"
 #include "routing/sqlite.h"
 
 /*
  * The insides of the SQLite store, for src/routing/sqlite*.c alone.
  *
- * Who may touch what:
- *  1. `lock` guards the engine and everything in the store that no comment claims for somebody else. It is
- * never held while anything is read, written, or told to a caller.
- *  2. The writer thread alone touches `db` and the batch under way.
- *  3. A record is written as it is when its batch is collected; whatever changes afterwards goes into the
- * next batch. So a batch, once collected, needs nothing from the engine and can be tried again as it is.
- *  4. A ticket is the number of a batch: `open_seq` for what is not yet collected, one less for what is under
- *     way. At most one batch is under way.
- *  5. An envelope's bytes are in `held` from the decision to the commit, and on disk afterwards: at any
- * moment a reader finds them in one of the two.
+ * Who may touch what is said in database/committer.h; the store's own state is under the committer's lock.
+ * And: an envelope's bytes are in `held` from the decision to the commit, and on disk afterwards, so that at
+ * any moment a reader finds them in one of the two.
  */
 
 /* --- Envelopes on their way to the disk --- */
@@ -149,8 +145,6 @@ struct batch_event {
 };
 
 struct batch {
-        uint64_t seq; /* 0: there is none */
-        bool collected;
         struct lessor_arena *arena;
         struct write *writes, **writes_end;
         struct held *held;
@@ -165,66 +159,6 @@ struct holder {
         struct lessor_presence who; /* runner_id, owner and device; the bytes follow the struct */
 };
 
-/* A device whose last_seen has changed and need not be written at once. */
-struct lazy {
-        struct table_node node; /* by order */
-        struct lazy *next;
-        uint64_t order;
-        struct lessor_slice runner_id; /* the bytes follow the struct */
-};
-
-struct waiter {
-        struct waiter *next;
-        void (*told)(void *context, int result);
-        void *context;
-        bool on_heap;
-};
-
-struct waiters {
-        struct waiter *first, **end;
-};
-
-/* --- Readers: see sqlite_reader.c --- */
-
-struct reader {
-        struct reader *next;
-        sqlite3 *db;
-        sqlite3_stmt *small;
-};
-
-struct readers {
-        pthread_mutex_t lock;
-        pthread_cond_t back;
-        struct reader *idle;
-        unsigned n_open, max;
-        const char *path; /* borrowed from the store */
-        const char *vfs;
-};
-
-int readers_init(struct readers *p, const char *path, const char *vfs, unsigned max);
-void readers_done(struct readers *p);
-/*
- * Reads an envelope of `n` bytes that was committed. Returns 0; LESSOR_E_NOT_FOUND (no such row now);
- * LESSOR_E_NOMEM; LESSOR_E_CORRUPT; LESSOR_E_UNAVAILABLE.
- */
-int readers_envelope(struct readers *p, uint64_t id, uint64_t n, struct lessor_arena *arena,
-                     struct lessor_slice *ret_json);
-
-/* --- Checkpoints: see sqlite_checkpoint.c --- */
-
-struct checkpointer {
-        pthread_t thread;
-        pthread_mutex_t lock;
-        pthread_cond_t wake;
-        sqlite3 *db;
-        bool running, wanted, stopping;
-        atomic_bool copied; /* most of the log is in the database: the rest is quick work */
-};
-
-int checkpointer_start(struct checkpointer *c, const char *path, const char *vfs, struct buf *ret_problem);
-void checkpointer_stop(struct checkpointer *c);
-void checkpointer_want(struct checkpointer *c);
-
 /* --- The store --- */
 
 struct sqlite_store {
@@ -233,10 +167,9 @@ struct sqlite_store {
         struct clock *clock;
         char *dir;
         char *path;
-        int lock_fd;
+        struct data_lock *data_lock;
 
-        pthread_mutex_t lock;
-        pthread_cond_t work; /* for the writer: there is something to do, or to try again */
+        struct committer committer; /* its lock guards what follows */
         struct engine *engine;
         struct asides asides;
         struct table held;
@@ -246,37 +179,16 @@ struct sqlite_store {
         uint64_t next_holder;
         uint64_t noted_seq;      /* highest job whose row was noted */
         uint64_t noted_presence; /* highest order of a presence that was noted */
-        struct table lazy;
-        struct lazy *lazy_first, **lazy_end;
-        int64_t lazy_due_ms; /* monotonic; valid while lazy_first is there */
-
-        uint64_t open_seq;            /* the batch that takes what is decided now */
-        atomic_uint_fast64_t durable; /* the newest batch on disk */
-        bool writing;                 /* batch open_seq - 1 is under way */
-        bool failing;                 /* and could not be written; it will be tried again */
-        bool kicked;                  /* somebody asked: try again now */
-        bool idle;                    /* the writer sleeps */
+        struct late_rows late;   /* presences, of which only last_seen has changed */
+        int64_t late_due_ms;     /* monotonic; valid while there are any */
         bool check_wanted;
-        bool stopping;
-        struct waiters open_waiters, flight_waiters;
-        struct waiter *spare_waiters;
-        atomic_bool low_space;
 
-        pthread_t writer;
-        bool writer_running;
         struct readers readers;
         bool readers_open;
-        struct checkpointer checkpointer;
 
-        /* the writer thread's own */
-        sqlite3 *db;
+        /* the committer's thread's own */
         sqlite3_stmt *statements[N_WRITE_KINDS];
-        sqlite3_stmt *begin, *commit, *rollback;
         struct batch batch;
-        int wal_pages;   /* in the log after the last commit */
-        int wal_folded;  /* of which were folded back when it was last done */
-        size_t crowd;    /* how many waited for the last commit */
-        int64_t told_us; /* monotonic; when they were told */
 };
 
 extern const struct lessor_routing_store_ops sqlite_store_ops;
@@ -284,8 +196,12 @@ extern const struct lessor_routing_store_ops sqlite_store_ops;
 /* Ends a store, or what there is of one. */
 struct lessor_routing_store *store_free(struct sqlite_store *s);
 
-/* Whether there is something that a batch must take. Notes lazily written presences on the way. */
-bool store_has_changes(struct sqlite_store *s);
+/* Of committer_ops; has_changes puts off on the way what may be late. */
+bool store_has_changes(void *store);
+int64_t store_late_ms(const void *store);
+int batch_collect(void *store);
+int batch_write(void *store);
+void batch_clear(void *store);
 
 /* Drops the bytes of an envelope that was never noted. Lock held. */
 void store_drop_held(struct sqlite_store *s, uint64_t id);
@@ -300,40 +216,11 @@ int store_holder_add(struct sqlite_store *s, uint64_t id, const struct lessor_pr
 uint64_t store_bars_digest(const struct sqlite_store *s, const struct engine_bar *bars, size_t n);
 void store_free_notes(struct sqlite_store *s);
 
-/*
- * Collects everything that is to be written into the store's batch, which must be empty or half collected.
- * Lock held. Returns 0; LESSOR_E_NOMEM: what was collected stays, and the next call goes on.
- */
-int batch_collect(struct sqlite_store *s, int64_t monotonic_ms, int64_t now_ms);
-
-/* Writes the batch in one transaction. No lock held; writer thread. Returns 0 or a negative code. */
-int batch_write(struct sqlite_store *s);
 int batch_prepare(struct sqlite_store *s, struct buf *ret_problem);
 void batch_finalize(struct sqlite_store *s);
 
-/* Empties it, after its commit: the bytes it held are on disk. Lock held. */
-void batch_clear(struct sqlite_store *s);
-
 /* Rebuilds the engine from the rows. Returns as sqlite_store_new. */
 int store_load(struct sqlite_store *s, struct buf *ret_problem);
-
-/* The writer thread's body; its argument is the store. */
-void *writer_run(void *store);
-
-/* Asks the writer to begin, if it sleeps. Lock held. */
-void writer_wake(struct sqlite_store *s);
-
-/* Looks whether the disk is nearly full, at most once a second. No lock held; writer thread, or before it
- * runs. */
-void writer_check_space(struct sqlite_store *s);
-
-/* Waits for a ticket. No lock held. Returns 0 or LESSOR_E_UNAVAILABLE. */
-int writer_wait(struct sqlite_store *s, struct lessor_ticket ticket);
-int writer_when_durable(struct sqlite_store *s, struct lessor_ticket ticket,
-                        void (*told)(void *context, int result), void *context);
-
-/* Copies the whole database to a new file. No lock held. Returns as lessor_routing_backup. */
-int store_backup(const struct sqlite_store *s, const char *path);
 
 /* --- Texts of the enums in the rows: see sqlite_load.c --- */
 

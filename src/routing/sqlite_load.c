@@ -5,8 +5,9 @@
 
 #include "base/log.h"
 #include "base/macro.h"
+#include "database/rows.h"
+#include "database/sqlite_db.h"
 #include "routing/sqlite_internal.h"
-#include "routing/sqlite_schema.h"
 
 const char *const row_kind[LESSOR_N_KINDS] = {
         [LESSOR_KIND_LLM_GENERATE] = "llm.generate",
@@ -72,72 +73,6 @@ enum job_column {
         S_DISPOSITION,
 };
 
-/*
- * Reads a row column by column, and remembers the first that is not what it has to be.
- */
-struct row_reader {
-        sqlite3_stmt *stmt;
-        const char *bad; /* name of the column; NULL: all well so far */
-};
-
-static void bad_column(struct row_reader *row, int column)
-{
-        if (row->bad == NULL)
-                row->bad = sqlite3_column_name(row->stmt, column);
-}
-
-static struct lessor_slice read_text_or_null(struct row_reader *row, int column)
-{
-        struct lessor_slice text = {NULL, 0};
-        int type = sqlite3_column_type(row->stmt, column);
-
-        if (type == SQLITE_NULL)
-                return text;
-        if (type != SQLITE_TEXT) {
-                bad_column(row, column);
-                return text;
-        }
-        text.p = (const char *)sqlite3_column_text(row->stmt, column);
-        text.n = (size_t)sqlite3_column_bytes(row->stmt, column);
-        return text;
-}
-
-static struct lessor_slice read_text(struct row_reader *row, int column)
-{
-        struct lessor_slice text = read_text_or_null(row, column);
-
-        if (text.p == NULL)
-                bad_column(row, column);
-        return text;
-}
-
-static int64_t read_int(struct row_reader *row, int column, int64_t min, int64_t max)
-{
-        int64_t value = sqlite3_column_int64(row->stmt, column);
-
-        if (sqlite3_column_type(row->stmt, column) == SQLITE_INTEGER && value >= min && value <= max)
-                return value;
-        bad_column(row, column);
-        return min;
-}
-
-static int64_t read_int_or_0(struct row_reader *row, int column)
-{
-        return sqlite3_column_type(row->stmt, column) == SQLITE_NULL ? 0
-                                                                     : read_int(row, column, 0, INT64_MAX);
-}
-
-static unsigned read_word(struct row_reader *row, int column, const char *const *words, unsigned n)
-{
-        struct lessor_slice text = read_text_or_null(row, column);
-
-        for (unsigned i = 0; i < n; i++)
-                if (text.p != NULL && lessor_slice_equal(text, lessor_slice_of(words[i])))
-                        return i;
-        bad_column(row, column);
-        return 0;
-}
-
 /* What loading needs and the store does not. */
 struct loader {
         struct sqlite_store *s;
@@ -152,11 +87,11 @@ struct loader {
 
 static void read_who(struct row_reader *row, int from, struct lessor_presence *ret_who)
 {
-        ret_who->runner_id = read_text(row, from);
-        ret_who->owner = read_text(row, from + 1);
-        ret_who->device.identity = read_text(row, from + 2);
-        ret_who->device.encryption = read_text(row, from + 3);
-        ret_who->device.encryption_sig = read_text(row, from + 4);
+        ret_who->runner_id = row_text(row, from);
+        ret_who->owner = row_text(row, from + 1);
+        ret_who->device.identity = row_text(row, from + 2);
+        ret_who->device.encryption = row_text(row, from + 3);
+        ret_who->device.encryption_sig = row_text(row, from + 4);
 }
 
 /* Makes room for one more item. */
@@ -177,8 +112,9 @@ static int grow(void **items, size_t n, size_t *cap, size_t item_size)
 
 /* --- one row each --- */
 
-static int load_holder(struct loader *l, sqlite3_stmt *stmt)
+static int load_holder(void *loader, sqlite3_stmt *stmt)
 {
+        struct loader *l = loader;
         struct row_reader row = {.stmt = stmt};
         struct lessor_presence who = {0};
         struct holder *h;
@@ -223,25 +159,25 @@ static void read_stub(struct row_reader *row, struct lessor_job *job)
 {
         struct lessor_stub *stub = &job->stub;
 
-        job->site_id = read_text(row, J_SITE_ID);
-        stub->id = read_text(row, J_ID);
-        stub->kind = read_word(row, J_KIND, row_kind, ARRAY_SIZE(row_kind));
-        stub->owner = read_text(row, J_OWNER);
-        stub->site = read_text(row, J_SITE);
-        stub->audience = read_word(row, J_AUDIENCE, row_audience, ARRAY_SIZE(row_audience));
-        stub->purpose = read_text_or_null(row, J_PURPOSE);
-        stub->size_class = read_word(row, J_SIZE_CLASS, row_size_class, ARRAY_SIZE(row_size_class));
-        stub->streaming = read_int(row, J_STREAMING, 0, 1) != 0;
-        stub->deadline_ms = read_int(row, J_DEADLINE, INT64_MIN, INT64_MAX);
-        job->enqueued_ms = read_int(row, J_ENQUEUED, INT64_MIN, INT64_MAX);
+        job->site_id = row_text(row, J_SITE_ID);
+        stub->id = row_text(row, J_ID);
+        stub->kind = row_word(row, J_KIND, row_kind, ARRAY_SIZE(row_kind));
+        stub->owner = row_text(row, J_OWNER);
+        stub->site = row_text(row, J_SITE);
+        stub->audience = row_word(row, J_AUDIENCE, row_audience, ARRAY_SIZE(row_audience));
+        stub->purpose = row_text_or_null(row, J_PURPOSE);
+        stub->size_class = row_word(row, J_SIZE_CLASS, row_size_class, ARRAY_SIZE(row_size_class));
+        stub->streaming = row_int(row, J_STREAMING, 0, 1) != 0;
+        stub->deadline_ms = row_int(row, J_DEADLINE, INT64_MIN, INT64_MAX);
+        job->enqueued_ms = row_int(row, J_ENQUEUED, INT64_MIN, INT64_MAX);
 }
 
 static void read_claim(struct loader *l, struct row_reader *row, struct lessor_job *job)
 {
-        struct holder *h = find_holder(l, (uint64_t)read_int(row, S_HOLDER, 1, INT64_MAX));
+        struct holder *h = find_holder(l, (uint64_t)row_int(row, S_HOLDER, 1, INT64_MAX));
 
         if (h == NULL) {
-                bad_column(row, S_HOLDER);
+                row_bad(row, S_HOLDER);
                 return;
         }
         h->used = true;
@@ -249,9 +185,9 @@ static void read_claim(struct loader *l, struct row_reader *row, struct lessor_j
         job->runner_id = h->who.runner_id;
         job->runner_owner = h->who.owner;
         job->device = h->who.device;
-        job->lease_id = read_text(row, S_LEASE_ID);
-        job->lease_expires_ms = read_int(row, S_LEASE_EXPIRES, INT64_MIN, INT64_MAX);
-        job->awaiting_until_ms = read_int(row, S_AWAITING_UNTIL, 0, INT64_MAX);
+        job->lease_id = row_text(row, S_LEASE_ID);
+        job->lease_expires_ms = row_int(row, S_LEASE_EXPIRES, INT64_MIN, INT64_MAX);
+        job->awaiting_until_ms = row_int(row, S_AWAITING_UNTIL, 0, INT64_MAX);
 }
 
 static void read_state(struct loader *l, struct row_reader *row, struct lessor_job *job,
@@ -259,25 +195,24 @@ static void read_state(struct loader *l, struct row_reader *row, struct lessor_j
 {
         if (sqlite3_column_type(row->stmt, S_SEQ) == SQLITE_NULL)
                 return; /* queued, and never touched */
-        job->state = read_word(row, S_STATE, row_state, ARRAY_SIZE(row_state));
-        job->seal_attempts = (unsigned)read_int(row, S_SEAL_ATTEMPTS, 0, UINT32_MAX);
-        job->reoffer_to = read_text_or_null(row, S_REOFFER_TO);
-        job->cancelled = read_int(row, S_CANCELLED, 0, 1) != 0;
-        job->has_payload = read_int(row, S_SEALED, 0, 1) != 0;
-        sealed->payload = sealed->noted_payload = (uint64_t)read_int_or_0(row, S_PAYLOAD);
-        sealed->payload_bytes = (uint64_t)read_int_or_0(row, S_PAYLOAD_BYTES);
-        sealed->result = sealed->noted_result = (uint64_t)read_int_or_0(row, S_RESULT);
-        sealed->result_bytes = (uint64_t)read_int_or_0(row, S_RESULT_BYTES);
+        job->state = row_word(row, S_STATE, row_state, ARRAY_SIZE(row_state));
+        job->seal_attempts = (unsigned)row_int(row, S_SEAL_ATTEMPTS, 0, UINT32_MAX);
+        job->reoffer_to = row_text_or_null(row, S_REOFFER_TO);
+        job->cancelled = row_int(row, S_CANCELLED, 0, 1) != 0;
+        job->has_payload = row_int(row, S_SEALED, 0, 1) != 0;
+        sealed->payload = sealed->noted_payload = (uint64_t)row_int_or_0(row, S_PAYLOAD);
+        sealed->payload_bytes = (uint64_t)row_int_or_0(row, S_PAYLOAD_BYTES);
+        sealed->result = sealed->noted_result = (uint64_t)row_int_or_0(row, S_RESULT);
+        sealed->result_bytes = (uint64_t)row_int_or_0(row, S_RESULT_BYTES);
         if (sqlite3_column_type(row->stmt, S_HOLDER) != SQLITE_NULL)
                 read_claim(l, row, job);
         job->has_result = job->state == LESSOR_JOB_DONE;
         if (job->has_result)
-                job->disposition =
-                        read_word(row, S_DISPOSITION, row_disposition, ARRAY_SIZE(row_disposition));
+                job->disposition = row_word(row, S_DISPOSITION, row_disposition, ARRAY_SIZE(row_disposition));
         if (job->has_result && sealed->result == 0)
-                bad_column(row, S_RESULT);
+                row_bad(row, S_RESULT);
         if ((job->state == LESSOR_JOB_READY || job->state == LESSOR_JOB_RUNNING) && sealed->payload == 0)
-                bad_column(row, S_PAYLOAD);
+                row_bad(row, S_PAYLOAD);
 }
 
 /* The bars of one job, from a list that is sorted as the jobs are. */
@@ -286,9 +221,9 @@ static int load_bars(struct loader *l, int64_t seq)
         l->n_bars = 0;
         while (l->have_bar && sqlite3_column_int64(l->bars, 0) <= seq) {
                 struct row_reader row = {.stmt = l->bars};
-                struct lessor_slice runner_id = read_text(&row, 1);
+                struct lessor_slice runner_id = row_text(&row, 1);
                 bool forever = sqlite3_column_type(l->bars, 2) == SQLITE_NULL;
-                int64_t until_ms = forever ? ENGINE_BAR_FOREVER : read_int(&row, 2, INT64_MIN, INT64_MAX);
+                int64_t until_ms = forever ? ENGINE_BAR_FOREVER : row_int(&row, 2, INT64_MIN, INT64_MAX);
                 int code, r;
 
                 if (sqlite3_column_int64(l->bars, 0) == seq && row.bad == NULL) {
@@ -353,8 +288,9 @@ static int attach(struct loader *l, const struct lessor_job *job, const struct s
         return 0;
 }
 
-static int load_job(struct loader *l, sqlite3_stmt *stmt)
+static int load_job(void *loader, sqlite3_stmt *stmt)
 {
+        struct loader *l = loader;
         struct row_reader row = {.stmt = stmt};
         struct engine_row from = {0};
         struct sealed sealed = {0};
@@ -382,17 +318,18 @@ static int load_job(struct loader *l, sqlite3_stmt *stmt)
         return r < 0 ? r : attach(l, &from.job, &sealed);
 }
 
-static int load_presence(struct loader *l, sqlite3_stmt *stmt)
+static int load_presence(void *loader, sqlite3_stmt *stmt)
 {
+        struct loader *l = loader;
         struct row_reader row = {.stmt = stmt};
         struct lessor_presence who = {0};
-        int64_t order = read_int(&row, 0, 1, INT64_MAX);
+        int64_t order = row_int(&row, 0, 1, INT64_MAX);
         int r;
 
         read_who(&row, 1, &who);
-        who.last_seen_ms = read_int(&row, 6, INT64_MIN, INT64_MAX);
-        who.capabilities = read_text(&row, 7);
-        who.withheld = read_text(&row, 8);
+        who.last_seen_ms = row_int(&row, 6, INT64_MIN, INT64_MAX);
+        who.capabilities = row_text(&row, 7);
+        who.withheld = row_text(&row, 8);
         if ((uint64_t)order > l->s->noted_presence)
                 l->s->noted_presence = (uint64_t)order;
         engine_reserve(l->s->engine, 0, (uint64_t)order);
@@ -409,30 +346,18 @@ static int load_presence(struct loader *l, sqlite3_stmt *stmt)
 
 static int problem(struct loader *l, int code, struct buf *ret_problem)
 {
-        return sqlite_db_problem(l->s->db, code, l->s->path, ret_problem);
+        return sqlite_db_problem(l->s->committer.db, code, l->s->path, ret_problem);
 }
 
-static int each_row(struct loader *l, const char *sql, int (*load)(struct loader *, sqlite3_stmt *),
+static int each_row(struct loader *l, const char *sql, int (*load)(void *loader, sqlite3_stmt *stmt),
                     struct buf *ret_problem)
 {
-        sqlite3_stmt *stmt;
-        int code, r = 0;
-
-        code = sqlite3_prepare_v2(l->s->db, sql, -1, &stmt, NULL);
-        if (code != SQLITE_OK)
-                return problem(l, code, ret_problem);
-        while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW)
-                r = load(l, stmt);
-        if (r == 0 && code != SQLITE_DONE)
-                r = problem(l, code, ret_problem);
-        else if (r == LESSOR_E_CORRUPT)
-                r = problem(l, SQLITE_CORRUPT, ret_problem);
-        (void)sqlite3_finalize(stmt);
-        return r;
+        return rows_each(l->s->committer.db, l->s->path, sql, load, l, ret_problem);
 }
 
-static int load_next_envelope(struct loader *l, sqlite3_stmt *stmt)
+static int load_next_envelope(void *loader, sqlite3_stmt *stmt)
 {
+        struct loader *l = loader;
         l->s->next_envelope = (uint64_t)sqlite3_column_int64(stmt, 0) + 1;
         return 0;
 }
@@ -441,8 +366,9 @@ static int load_jobs(struct loader *l, struct buf *ret_problem)
 {
         int code, r;
 
-        code = sqlite3_prepare_v2(l->s->db, "SELECT seq, runner_id, until_ms FROM routing_bar ORDER BY seq",
-                                  -1, &l->bars, NULL);
+        code = sqlite3_prepare_v2(l->s->committer.db,
+                                  "SELECT seq, runner_id, until_ms FROM routing_bar ORDER BY seq", -1,
+                                  &l->bars, NULL);
         if (code == SQLITE_OK)
                 code = sqlite3_step(l->bars);
         if (code != SQLITE_ROW && code != SQLITE_DONE)
@@ -461,7 +387,7 @@ static int load_jobs(struct loader *l, struct buf *ret_problem)
 static int forget_holders(struct loader *l, struct buf *ret_problem)
 {
         struct sqlite_store *s = l->s;
-        int code = sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+        int code = sqlite3_exec(s->committer.db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
 
         for (size_t i = 0; code == SQLITE_OK && i < l->n_holders; i++) {
                 struct holder *h = l->holders[i];
@@ -471,12 +397,12 @@ static int forget_holders(struct loader *l, struct buf *ret_problem)
                         continue;
                 (void)sqlite3_snprintf(sizeof(sql), sql, "DELETE FROM routing_holder WHERE id=%lld",
                                        (sqlite3_int64)h->id);
-                code = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
+                code = sqlite3_exec(s->committer.db, sql, NULL, NULL, NULL);
                 table_remove(&s->holders, &h->node);
                 free(h);
         }
         if (code == SQLITE_OK)
-                code = sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
+                code = sqlite3_exec(s->committer.db, "COMMIT", NULL, NULL, NULL);
         return code == SQLITE_OK ? 0 : problem(l, code, ret_problem);
 }
 

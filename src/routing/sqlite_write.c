@@ -3,10 +3,9 @@
 #include <limits.h>
 #include <string.h>
 
-#include "base/log.h"
-#include "base/macro.h"
+#include "database/rows.h"
+#include "database/sqlite_db.h"
 #include "routing/sqlite_internal.h"
-#include "routing/sqlite_schema.h"
 
 static const char state_sql[] = "REPLACE INTO routing_state VALUES"
                                 "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
@@ -36,69 +35,15 @@ int batch_prepare(struct sqlite_store *s, struct buf *ret_problem)
         int code = SQLITE_OK;
 
         for (size_t i = 0; code == SQLITE_OK && i < N_WRITE_KINDS; i++)
-                code = sqlite3_prepare_v3(s->db, write_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
+                code = sqlite3_prepare_v3(s->committer.db, write_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
                                           &s->statements[i], NULL);
-        if (code == SQLITE_OK)
-                code = sqlite3_prepare_v3(s->db, "BEGIN IMMEDIATE", -1, SQLITE_PREPARE_PERSISTENT, &s->begin,
-                                          NULL);
-        if (code == SQLITE_OK)
-                code = sqlite3_prepare_v3(s->db, "COMMIT", -1, SQLITE_PREPARE_PERSISTENT, &s->commit, NULL);
-        if (code == SQLITE_OK)
-                code = sqlite3_prepare_v3(s->db, "ROLLBACK", -1, SQLITE_PREPARE_PERSISTENT, &s->rollback,
-                                          NULL);
-        return code == SQLITE_OK ? 0 : sqlite_db_problem(s->db, code, s->path, ret_problem);
+        return code == SQLITE_OK ? 0 : sqlite_db_problem(s->committer.db, code, s->path, ret_problem);
 }
 
 void batch_finalize(struct sqlite_store *s)
 {
         for (size_t i = 0; i < N_WRITE_KINDS; i++)
                 (void)sqlite3_finalize(s->statements[i]);
-        (void)sqlite3_finalize(s->begin);
-        (void)sqlite3_finalize(s->commit);
-        (void)sqlite3_finalize(s->rollback);
-}
-
-/*
- * The binders' answers are not looked at one by one: all they can say is that a text is larger than SQLite's
- * limit of 1 GB or that memory is short, and the count of what was bound tells in the end.
- */
-struct binder {
-        sqlite3_stmt *stmt;
-        int at;
-        int code;
-};
-
-static void bind_text(struct binder *b, struct lessor_slice text)
-{
-        int code = text.p == NULL
-                           ? sqlite3_bind_null(b->stmt, b->at)
-                           : sqlite3_bind_text64(b->stmt, b->at, text.p, text.n, SQLITE_STATIC, SQLITE_UTF8);
-
-        b->at++;
-        if (code != SQLITE_OK)
-                b->code = code;
-}
-
-static void bind_word(struct binder *b, const char *word)
-{
-        bind_text(b, lessor_slice_of(word));
-}
-
-static void bind_int(struct binder *b, int64_t value)
-{
-        int code = sqlite3_bind_int64(b->stmt, b->at++, value);
-
-        if (code != SQLITE_OK)
-                b->code = code;
-}
-
-/* Ids start at 1: 0 is none, and NULL in the row. */
-static void bind_id(struct binder *b, uint64_t id)
-{
-        if (id == 0)
-                bind_text(b, (struct lessor_slice){NULL, 0});
-        else
-                bind_int(b, (int64_t)id);
 }
 
 static void bind_job(struct binder *b, const struct write *w)
@@ -168,10 +113,7 @@ static void bind_rest(struct binder *b, const struct write *w)
                 return;
         case WRITE_BAR:
                 bind_text(b, w->bar.runner_id);
-                if (w->bar.until_ms == ENGINE_BAR_FOREVER)
-                        bind_text(b, (struct lessor_slice){NULL, 0});
-                else
-                        bind_int(b, w->bar.until_ms);
+                bind_int_if(b, w->bar.until_ms != ENGINE_BAR_FOREVER, w->bar.until_ms);
                 return;
         case WRITE_ENVELOPE:
                 bind_envelope(b, w);
@@ -190,44 +132,26 @@ static void bind_rest(struct binder *b, const struct write *w)
         }
 }
 
-static int run(sqlite3_stmt *stmt)
-{
-        int code = sqlite3_step(stmt);
-
-        (void)sqlite3_reset(stmt);
-        return code == SQLITE_DONE || code == SQLITE_ROW ? SQLITE_OK : code;
-}
-
 static int run_write(struct sqlite_store *s, const struct write *w)
 {
-        struct binder b = {.stmt = s->statements[w->kind], .at = 1, .code = SQLITE_OK};
+        struct binder b = BINDER(s->statements[w->kind]);
         int code;
 
         bind_int(&b, (int64_t)w->seq);
         bind_rest(&b, w);
-        code = b.code == SQLITE_OK ? run(b.stmt) : b.code;
+        code = binder_run(&b);
         /* What was bound lives in the batch, which will be gone before this statement is bound again. */
         if (w->kind == WRITE_ENVELOPE)
                 (void)sqlite3_clear_bindings(b.stmt);
         return code;
 }
 
-int batch_write(struct sqlite_store *s)
+int batch_write(void *store)
 {
-        int code = run(s->begin);
+        struct sqlite_store *s = store;
+        int code = SQLITE_OK;
 
         for (const struct write *w = s->batch.writes; code == SQLITE_OK && w != NULL; w = w->next)
                 code = run_write(s, w);
-        if (code == SQLITE_OK)
-                code = run(s->commit);
-        if (code == SQLITE_OK)
-                return 0;
-        /* Once for each time of trouble: it is tried again and again. */
-        if (!s->failing)
-                log_error("routing-write-failed", LOG_CSTR("path", s->path),
-                          LOG_CSTR("why", sqlite3_errmsg(s->db)), LOG_INT("code", code));
-        /* Some failures have rolled back by themselves. */
-        if (sqlite3_get_autocommit(s->db) == 0)
-                (void)run(s->rollback);
-        return sqlite_db_error(code);
+        return code;
 }

@@ -37,7 +37,7 @@ struct directory;
  * ret_problem  initialised; on failure a sentence for people may be appended
  *
  * Both cells are borrowed and outlive the directory.
- * Returns 0; LESSOR_E_NEWER (made by a newer version); or as sqlite_db_open (sqlite_schema.h).
+ * Returns 0; LESSOR_E_NEWER (made by a newer version); or as sqlite_db_open (database/sqlite_db.h).
  */
 int directory_open(const char *path, struct projection_cell *projections, struct policy_cell *policies,
                    struct directory **ret_directory, struct buf *ret_problem);

@@ -7,7 +7,7 @@
 #include "base/buf.h"
 #include "base/macro.h"
 #include "lessor/arena.h"
-#include "routing/sqlite_schema.h"
+#include "database/sqlite_db.h"
 
 /*
  * SQLite with arguments and errors as the rest of the project has them. One thread at a time.

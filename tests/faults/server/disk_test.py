@@ -116,7 +116,8 @@ class SmallDisk(Disk):
             self.empty()
             self.until(lambda: server.ready() == 200, "recovery", 10)
             self.ok(wire, self.site.enqueue("new", "alice"))
-        self.assertEqual(server.log().count("routing-low-space"), 1, server.log())
+        warnings = [line for line in server.log().splitlines() if "database-low-space" in line and "lessor.db" in line]
+        self.assertEqual(len(warnings), 1, server.log())
         server.kill()
         server = self.serve()
         self.assertEqual(set(self.states(server)), {"back", "held", "unsealed", "new", *accepted})
@@ -220,7 +221,7 @@ class LimitedFiles(Disk):
                 self.ok(wire, self.site.enqueue(f"after{turn}", "alice"))
             self.ok(wire, self.device.result(*running, self.result_of()))
         self.assertEqual(server.stop(), 0)
-        self.assertIn("routing-store-failing", server.log())
+        self.assertIn("database-failing", server.log())
         states = self.states(self.serve())
         self.assertLessEqual({"running", "after0", "after1", "after2", *accepted}, set(states))
 
@@ -233,7 +234,7 @@ class LimitedFiles(Disk):
             began = time.monotonic()
             server.stop()
             self.assertLess(time.monotonic() - began, 12)
-        self.assertIn("routing-store-ends-unwritten", server.log())
+        self.assertIn("database-ends-unwritten", server.log())
         self.assertLessEqual(set(accepted), set(self.states(self.serve())))
 
 

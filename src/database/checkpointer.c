@@ -4,12 +4,14 @@
  *
  * The bulk of the copying, and its sync, happens here, in a thread that holds nobody up. But a log under
  * constant writing is never wholly copied by somebody else, and so never starts over: when this thread has
- * done the bulk, the writer copies what little came since, between two commits (sqlite_writer.c), and the
+ * done the bulk, the writer copies what little came since, between two commits (committer.c), and the
  * next commit starts the log anew.
  */
+#include "database/checkpointer.h"
+
 #include "base/log.h"
-#include "routing/sqlite_internal.h"
-#include "routing/sqlite_schema.h"
+#include "database/sqlite_db.h"
+#include "lessor/error.h"
 
 static void *checkpointer_run(void *argument)
 {
@@ -26,7 +28,8 @@ static void *checkpointer_run(void *argument)
                 (void)pthread_mutex_unlock(&c->lock);
                 code = sqlite3_wal_checkpoint_v2(c->db, "main", SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
                 if (code != SQLITE_OK && code != SQLITE_BUSY)
-                        log_warning("routing-checkpoint-failed", LOG_CSTR("why", sqlite3_errmsg(c->db)));
+                        log_warning("database-checkpoint-failed", LOG_CSTR("path", c->path),
+                                    LOG_CSTR("why", sqlite3_errmsg(c->db)));
                 (void)pthread_mutex_lock(&c->lock);
                 c->wanted = false;
                 atomic_store(&c->copied, code == SQLITE_OK);
@@ -39,7 +42,7 @@ int checkpointer_start(struct checkpointer *c, const char *path, const char *vfs
 {
         int r;
 
-        *c = (struct checkpointer){0};
+        *c = (struct checkpointer){.path = path};
         r = sqlite_db_open(path, SQLITE_DB_WRITE, vfs, &c->db, ret_problem);
         if (r < 0)
                 return r;

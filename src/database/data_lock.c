@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "routing/data_lock.h"
+#include "database/data_lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,23 +104,106 @@ static int refuse(const char *dir, int error, struct buf *ret_problem)
         }
 }
 
-int data_lock_take(const char *dir, int *ret_fd, struct buf *ret_problem)
+/* What this process has locked: one entry for each directory and file. */
+struct data_lock {
+        struct data_lock *next;
+        const char *file;
+        dev_t device;
+        ino_t inode;
+        int fd; /* shared by the entries of one directory */
+};
+
+static pthread_mutex_t locks_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct data_lock *locks;
+
+/* An entry of the same directory; if it is of the same file too, in preference. locks_lock held. */
+static const struct data_lock *find_lock(const struct data_lock *like)
 {
-        int fd, error, r;
+        const struct data_lock *found = NULL;
+
+        for (const struct data_lock *l = locks; l != NULL; l = l->next) {
+                if (l->device != like->device || l->inode != like->inode)
+                        continue;
+                if (strcmp(l->file, like->file) == 0)
+                        return l;
+                found = l;
+        }
+        return found;
+}
+
+/* Locks lock->fd, or finds that this process has the directory and shares its descriptor. locks_lock held. */
+static int take(const char *dir, struct data_lock *lock, struct buf *ret_problem)
+{
+        const struct data_lock *other = find_lock(lock);
+        int error;
+
+        if (other != NULL && strcmp(other->file, lock->file) == 0)
+                return refuse_busy(dir, lock->fd, ret_problem);
+        if (other != NULL) {
+                (void)close(lock->fd);
+                lock->fd = other->fd;
+                return 0;
+        }
+        do
+                error = flock(lock->fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+        while (error == EINTR);
+        if (error == 0)
+                return 0;
+        return error == EWOULDBLOCK ? refuse_busy(dir, lock->fd, ret_problem)
+                                    : refuse(dir, error, ret_problem);
+}
+
+int data_lock_take(const char *dir, const char *file, struct data_lock **ret_lock, struct buf *ret_problem)
+{
+        struct data_lock *lock;
+        struct stat st;
+        int r;
 
         if (mkdir(dir, 0700) != 0 && errno != EEXIST)
                 return refuse(dir, errno, ret_problem);
-        fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (fd < 0)
-                return refuse(dir, errno, ret_problem);
-        do
-                error = flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
-        while (error == EINTR);
-        if (error == 0) {
-                *ret_fd = fd;
-                return 0;
+        lock = calloc(1, sizeof(*lock));
+        if (lock == NULL)
+                return LESSOR_E_NOMEM;
+        lock->file = file;
+        lock->fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (lock->fd < 0 || fstat(lock->fd, &st) != 0) {
+                r = refuse(dir, errno, ret_problem);
+                if (lock->fd >= 0)
+                        (void)close(lock->fd);
+                free(lock);
+                return r;
         }
-        r = error == EWOULDBLOCK ? refuse_busy(dir, fd, ret_problem) : refuse(dir, error, ret_problem);
-        (void)close(fd);
-        return r;
+        lock->device = st.st_dev;
+        lock->inode = st.st_ino;
+        (void)pthread_mutex_lock(&locks_lock);
+        r = take(dir, lock, ret_problem);
+        if (r == 0) {
+                lock->next = locks;
+                locks = lock;
+        }
+        (void)pthread_mutex_unlock(&locks_lock);
+        if (r < 0) {
+                (void)close(lock->fd);
+                free(lock);
+                return r;
+        }
+        *ret_lock = lock;
+        return 0;
+}
+
+struct data_lock *data_lock_free(struct data_lock *lock)
+{
+        struct data_lock **at = &locks;
+
+        if (lock == NULL)
+                return NULL;
+        (void)pthread_mutex_lock(&locks_lock);
+        while (*at != lock)
+                at = &(*at)->next;
+        *at = lock->next;
+        if (find_lock(lock) == NULL)
+                (void)close(lock->fd);
+        (void)pthread_mutex_unlock(&locks_lock);
+        free(lock);
+        return NULL;
 }

@@ -1,18 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* Connections that read envelopes, each by one thread at a time, beside the writer. */
+#include "database/readers.h"
+
+#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "routing/sqlite_internal.h"
-#include "routing/sqlite_schema.h"
+#include "database/sqlite_db.h"
+#include "lessor/error.h"
 
 /* Up to here the text comes with the row; above, it is read straight into its place, and copied once less. */
 #define SMALL_BYTES 65536
 
-int readers_init(struct readers *p, const char *path, const char *vfs, unsigned max)
+struct reader {
+        struct reader *next;
+        sqlite3 *db;
+        sqlite3_stmt *small[READERS_COLUMNS_MAX];
+};
+
+int readers_init(struct readers *p, const char *path, const char *vfs, unsigned max,
+                 const struct text_column *columns, unsigned n_columns)
 {
-        *p = (struct readers){.max = max, .path = path, .vfs = vfs};
+        *p = (struct readers){
+                .max = max, .path = path, .vfs = vfs, .columns = columns, .n_columns = n_columns};
         if (pthread_mutex_init(&p->lock, NULL) != 0)
                 return LESSOR_E_NOMEM;
         if (pthread_cond_init(&p->back, NULL) != 0) {
@@ -25,7 +35,8 @@ int readers_init(struct readers *p, const char *path, const char *vfs, unsigned 
 static struct reader *reader_free(struct reader *r)
 {
         if (r != NULL) {
-                (void)sqlite3_finalize(r->small);
+                for (unsigned i = 0; i < READERS_COLUMNS_MAX; i++)
+                        (void)sqlite3_finalize(r->small[i]);
                 (void)sqlite3_close(r->db);
                 free(r);
         }
@@ -55,14 +66,16 @@ static int reader_open(struct readers *p, struct reader **ret_reader)
         buf_init(&problem);
         e = sqlite_db_open(p->path, SQLITE_DB_READ, p->vfs, &r->db, &problem);
         if (e < 0)
-                log_error("routing-reader-failed", LOG_TEXT("why", buf_view(&problem)));
+                log_error("database-reader-failed", LOG_TEXT("why", buf_view(&problem)));
         buf_done(&problem);
         if (e == 0) {
-                /* Envelopes are read once: a cache of them would only take memory. */
+                /* Texts are read once: a cache of them would only take memory. */
                 (void)sqlite3_exec(r->db, "PRAGMA cache_size=-256", NULL, NULL, NULL);
-                code = sqlite3_prepare_v3(r->db, "SELECT body FROM routing_envelope WHERE id=?1", -1,
-                                          SQLITE_PREPARE_PERSISTENT, &r->small, NULL);
-                e = code == SQLITE_OK ? 0 : sqlite_db_error(code);
+                for (unsigned i = 0; e == 0 && i < p->n_columns; i++) {
+                        code = sqlite3_prepare_v3(r->db, p->columns[i].sql, -1, SQLITE_PREPARE_PERSISTENT,
+                                                  &r->small[i], NULL);
+                        e = code == SQLITE_OK ? 0 : sqlite_db_error(code);
+                }
         }
         if (e < 0) {
                 reader_free(r);
@@ -106,14 +119,14 @@ static void reader_give(struct readers *p, struct reader *r)
         (void)pthread_mutex_unlock(&p->lock);
 }
 
-static int read_large(struct reader *r, uint64_t id, size_t n, struct lessor_arena *arena,
-                      struct lessor_slice *ret_json)
+static int read_large(struct reader *r, const struct text_column *column, uint64_t key, size_t n,
+                      struct lessor_arena *arena, struct lessor_slice *ret_text)
 {
         sqlite3_blob *blob = NULL;
         char *bytes;
         int code;
 
-        code = sqlite3_blob_open(r->db, "main", "routing_envelope", "body", (sqlite3_int64)id, 0, &blob);
+        code = sqlite3_blob_open(r->db, "main", column->table, column->column, (sqlite3_int64)key, 0, &blob);
         if (code == SQLITE_ERROR) {
                 (void)sqlite3_blob_close(blob);
                 return LESSOR_E_NOT_FOUND; /* the only way in which an open with fixed names says so */
@@ -129,31 +142,31 @@ static int read_large(struct reader *r, uint64_t id, size_t n, struct lessor_are
         (void)sqlite3_blob_close(blob);
         if (code != SQLITE_OK)
                 return sqlite_db_error(code);
-        *ret_json = (struct lessor_slice){bytes, n};
+        *ret_text = (struct lessor_slice){bytes, n};
         return 0;
 }
 
-static int read_small(struct reader *r, uint64_t id, struct lessor_arena *arena,
-                      struct lessor_slice *ret_json)
+static int read_small(sqlite3_stmt *stmt, uint64_t key, struct lessor_arena *arena,
+                      struct lessor_slice *ret_text)
 {
         struct lessor_slice text;
         int code;
 
-        (void)sqlite3_bind_int64(r->small, 1, (sqlite3_int64)id);
-        code = sqlite3_step(r->small);
+        (void)sqlite3_bind_int64(stmt, 1, (sqlite3_int64)key);
+        code = sqlite3_step(stmt);
         if (code == SQLITE_DONE)
                 return LESSOR_E_NOT_FOUND;
         if (code != SQLITE_ROW)
                 return sqlite_db_error(code);
-        text.p = (const char *)sqlite3_column_text(r->small, 0);
-        text.n = (size_t)sqlite3_column_bytes(r->small, 0);
+        text.p = (const char *)sqlite3_column_text(stmt, 0);
+        text.n = (size_t)sqlite3_column_bytes(stmt, 0);
         if (text.p == NULL)
-                return sqlite3_column_type(r->small, 0) == SQLITE_NULL ? LESSOR_E_CORRUPT : LESSOR_E_NOMEM;
-        return lessor_arena_copy(arena, text, ret_json);
+                return sqlite3_column_type(stmt, 0) == SQLITE_NULL ? LESSOR_E_CORRUPT : LESSOR_E_NOMEM;
+        return lessor_arena_copy(arena, text, ret_text);
 }
 
-int readers_envelope(struct readers *p, uint64_t id, uint64_t n, struct lessor_arena *arena,
-                     struct lessor_slice *ret_json)
+int readers_text(struct readers *p, unsigned column, uint64_t key, uint64_t n, struct lessor_arena *arena,
+                 struct lessor_slice *ret_text)
 {
         struct reader *reader;
         int r;
@@ -161,12 +174,13 @@ int readers_envelope(struct readers *p, uint64_t id, uint64_t n, struct lessor_a
         r = reader_take(p, &reader);
         if (r < 0)
                 return r;
-        r = n <= SMALL_BYTES ? read_small(reader, id, arena, ret_json)
-                             : read_large(reader, id, (size_t)n, arena, ret_json);
+        r = n <= SMALL_BYTES ? read_small(reader->small[column], key, arena, ret_text)
+                             : read_large(reader, &p->columns[column], key, (size_t)n, arena, ret_text);
         if (r < 0 && r != LESSOR_E_NOT_FOUND)
-                log_error("routing-envelope-unreadable", LOG_INT("id", (int64_t)id),
+                log_error("database-text-unreadable", LOG_CSTR("path", p->path),
+                          LOG_CSTR("table", p->columns[column].table), LOG_INT("key", (int64_t)key),
                           LOG_CSTR("why", sqlite3_errmsg(reader->db)));
-        (void)sqlite3_reset(reader->small);
+        (void)sqlite3_reset(reader->small[column]);
         reader_give(p, reader);
         return r;
 }
