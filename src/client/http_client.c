@@ -2,8 +2,10 @@
 #include "client/http_client.h"
 
 #include <curl/curl.h>
+#include <errno.h>
 #include <pthread.h>
 #include <sodium.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +16,7 @@
 #define CONNECT_TIMEOUT_MS  10000L
 #define RETRY_AFTER_LONGEST 3600
 #define IDLE_HANDLES_KEPT   4
+#define UPLOAD_STEP         262144L
 
 struct http_client {
         CURLM *multi;
@@ -21,6 +24,7 @@ struct http_client {
         char *proxy;
         char *unix_socket;
         bool guarded;
+        atomic_bool woken;
         CURL *idle[IDLE_HANDLES_KEPT];
         size_t n_idle;
 };
@@ -32,6 +36,12 @@ struct http_transfer {
         struct buf body;
         struct buf answer;
         size_t max_answer_bytes;
+        bool has_file;
+        int file;
+        int64_t file_bytes, file_at;
+        int (*take)(void *context, long status, struct lessor_slice bytes);
+        void (*sent)(void *context, int64_t n_bytes);
+        void *context;
         bool done;
         bool forbidden; /* the guard stopped it */
         int error;
@@ -105,6 +115,15 @@ static size_t take_body(char *bytes, size_t size, size_t n, void *context)
         struct http_transfer *t = context;
 
         (void)size; /* is 1 */
+        if (t->take != NULL && n > 0) {
+                long status = 0;
+
+                curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+                if (status >= 200 && status <= 299) {
+                        t->error = t->take(t->context, status, (struct lessor_slice){bytes, n});
+                        return t->error < 0 ? 0 : n;
+                }
+        }
         if (n > t->max_answer_bytes - t->answer.n) {
                 t->error = LESSOR_E_TOO_LARGE;
                 return 0;
@@ -114,6 +133,39 @@ static size_t take_body(char *bytes, size_t size, size_t n, void *context)
                 return 0;
         }
         return n;
+}
+
+static size_t give_file(char *bytes, size_t size, size_t n, void *context)
+{
+        struct http_transfer *t = context;
+        int64_t left = t->file_bytes - t->file_at;
+        ssize_t got;
+
+        (void)size; /* is 1 */
+        if ((int64_t)n > left)
+                n = (size_t)left;
+        do {
+                got = pread(t->file, bytes, n, t->file_at);
+        } while (got < 0 && errno == EINTR);
+        if (got < 0 || (got == 0 && n > 0)) {
+                t->error = LESSOR_E_IO;
+                return CURL_READFUNC_ABORT;
+        }
+        t->file_at += got;
+        if (t->sent != NULL)
+                t->sent(t->context, t->file_at);
+        return (size_t)got;
+}
+
+/* A connection that breaks before anything came back is tried again, from the beginning. */
+static int seek_file(void *context, curl_off_t offset, int origin)
+{
+        struct http_transfer *t = context;
+
+        if (origin != SEEK_SET || offset < 0 || offset > t->file_bytes)
+                return CURL_SEEKFUNC_FAIL;
+        t->file_at = offset;
+        return CURL_SEEKFUNC_OK;
 }
 
 static curl_socket_t open_guarded(void *context, curlsocktype purpose, struct curl_sockaddr *address)
@@ -184,7 +236,20 @@ static CURLcode set_request(struct http_transfer *t, const struct http_request *
         SET(CURLOPT_URL, request->url);
         SET(CURLOPT_TIMEOUT_MS, (long)request->timeout_ms);
         SET(CURLOPT_HTTPHEADER, t->headers);
-        if (strcmp(request->method, "GET") != 0) {
+        if (request->stall_ms > 0) {
+                SET(CURLOPT_LOW_SPEED_LIMIT, 1L);
+                SET(CURLOPT_LOW_SPEED_TIME, (long)((request->stall_ms + 999) / 1000));
+        }
+        if (t->has_file) {
+                SET(CURLOPT_UPLOAD, 1L);
+                SET(CURLOPT_CUSTOMREQUEST, request->method);
+                SET(CURLOPT_INFILESIZE_LARGE, (curl_off_t)t->file_bytes);
+                SET(CURLOPT_READFUNCTION, give_file);
+                SET(CURLOPT_READDATA, t);
+                SET(CURLOPT_SEEKFUNCTION, seek_file);
+                SET(CURLOPT_SEEKDATA, t);
+                SET(CURLOPT_UPLOAD_BUFFERSIZE, UPLOAD_STEP);
+        } else if (strcmp(request->method, "GET") != 0) {
                 SET(CURLOPT_POST, 1L);
                 if (strcmp(request->method, "POST") != 0)
                         SET(CURLOPT_CUSTOMREQUEST, request->method);
@@ -242,6 +307,12 @@ int http_client_start(struct http_client *client, const struct http_request *req
         buf_init(&t->body);
         buf_init(&t->answer);
         t->max_answer_bytes = request->max_answer_bytes;
+        t->has_file = request->has_file;
+        t->file = request->file;
+        t->file_bytes = request->file_bytes;
+        t->take = request->take;
+        t->sent = request->sent;
+        t->context = request->context;
         r = copy_request(t, request);
         if (r < 0)
                 return r;
@@ -278,7 +349,7 @@ static void finish(struct http_transfer *t, CURLcode result)
         if (t->problem[0] == '\0')
                 strncpy(t->problem, curl_easy_strerror(result), sizeof(t->problem) - 1);
         if (t->error != 0)
-                return; /* take_body said why */
+                return; /* take_body or give_file said why */
         if (t->forbidden)
                 t->error = LESSOR_E_PERMISSION;
         else if (result == CURLE_OUT_OF_MEMORY)
@@ -319,7 +390,7 @@ int http_client_wait(struct http_client *client, struct lessor_stop *stop, int64
                         return LESSOR_E_CLOSED;
                 if (curl_multi_perform(client->multi, &running) != CURLM_OK)
                         return LESSOR_E_NOMEM;
-                if (collect_finished(client))
+                if (collect_finished(client) || atomic_exchange(&client->woken, false))
                         return 0;
                 left_ms = until_ms - clock_monotonic_ms();
                 if (left_ms <= 0)
@@ -330,6 +401,12 @@ int http_client_wait(struct http_client *client, struct lessor_stop *stop, int64
                     CURLM_OK)
                         return LESSOR_E_NOMEM;
         }
+}
+
+void http_client_wake(struct http_client *client)
+{
+        atomic_store(&client->woken, true);
+        curl_multi_wakeup(client->multi);
 }
 
 bool http_transfer_done(const struct http_transfer *transfer)
@@ -359,6 +436,16 @@ long http_transfer_status(const struct http_transfer *transfer)
 struct lessor_slice http_transfer_body(const struct http_transfer *transfer)
 {
         return buf_view(&transfer->answer);
+}
+
+const char *http_transfer_header(const struct http_transfer *transfer, const char *name)
+{
+        struct curl_header *header = NULL;
+
+        if (transfer->easy == NULL ||
+            curl_easy_header(transfer->easy, name, 0, CURLH_HEADER, -1, &header) != CURLHE_OK)
+                return NULL;
+        return header->value;
 }
 
 int64_t http_transfer_retry_after_ms(const struct http_transfer *transfer)

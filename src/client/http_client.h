@@ -33,7 +33,23 @@ struct http_request {
         size_t n_headers;
         struct lessor_slice body; /* copied; absent: none */
         size_t max_answer_bytes;
-        int64_t timeout_ms; /* for the whole exchange */
+        int64_t timeout_ms; /* for the whole exchange; 0: without end, but for stall_ms */
+        int64_t stall_ms;   /* fail when so long, in whole seconds, nothing moved; 0: never */
+
+        /* Instead of `body`: the first `file_bytes` of an open file, read as it is sent, wherever it stands.
+         */
+        bool has_file;
+        int file; /* borrowed until the transfer is freed */
+        int64_t file_bytes;
+
+        /*
+         * Takes the body of an answer with a status from 200 to 299, piece by piece, instead of keeping it.
+         * Returns 0, or a code that ends the transfer with that. Refusals are kept as ever. May be NULL.
+         */
+        int (*take)(void *context, long status, struct lessor_slice bytes);
+        /* How far a file has been sent, bytes. May be NULL. */
+        void (*sent)(void *context, int64_t n_bytes);
+        void *context;
 };
 
 /* Copies the options. Returns 0, LESSOR_E_INVALID (proxy) or LESSOR_E_NOMEM. */
@@ -47,19 +63,23 @@ int http_client_start(struct http_client *client, const struct http_request *req
                       struct http_transfer **ret_transfer);
 
 /*
- * Moves the client's transfers along until one of them is newly done, `stop` (may be NULL) is raised, or
- * `timeout_ms` have passed.
+ * Moves the client's transfers along until one of them is newly done, `stop` (may be NULL) is raised,
+ * http_client_wake is called, or `timeout_ms` have passed.
  *
  * Returns 0 (look which are done); LESSOR_E_TIMEOUT; LESSOR_E_CLOSED (stop); LESSOR_E_NOMEM.
  */
 int http_client_wait(struct http_client *client, struct lessor_stop *stop, int64_t timeout_ms);
+
+/* Lets http_client_wait return 0 soon, now or when it is called next. Thread-safe. */
+void http_client_wake(struct http_client *client);
 
 bool http_transfer_done(const struct http_transfer *transfer);
 
 /*
  * How a transfer that is done went: 0 (there is an answer, of whatever status); LESSOR_E_LATER (no
  * connection, a broken one, or no time left); LESSOR_E_PERMISSION (a guarded client would have connected to a
- * forbidden address); LESSOR_E_TOO_LARGE (the answer); LESSOR_E_NOMEM.
+ * forbidden address); LESSOR_E_TOO_LARGE (the answer); LESSOR_E_IO (the file could not be read, or is shorter
+ * than was said); what `take` said; LESSOR_E_NOMEM.
  */
 int http_transfer_error(const struct http_transfer *transfer);
 
@@ -68,6 +88,9 @@ const char *http_transfer_problem(const struct http_transfer *transfer);
 
 long http_transfer_status(const struct http_transfer *transfer);
 struct lessor_slice http_transfer_body(const struct http_transfer *transfer);
+
+/* A header of the answer, without blanks around it; NULL: there is none. Lives as long as the transfer. */
+const char *http_transfer_header(const struct http_transfer *transfer, const char *name);
 
 /* Seconds of a Retry-After header, at most an hour; 0: none. */
 int64_t http_transfer_retry_after_ms(const struct http_transfer *transfer);
