@@ -46,6 +46,7 @@ struct http_route {
         size_t body_limit;   /* bytes; more is refused with 413 before the handler hears of it */
         const char *name;    /* in logs and metrics: "claim" */
         const char *summary; /* one line for people */
+        void *context;       /* given to the handler; NULL: the listener's */
 };
 
 /*

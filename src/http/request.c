@@ -240,7 +240,8 @@ static enum MHD_Result request_whole(struct request *r)
         r->phase = PHASE_RUN;
         r->public.body = buf_view(&r->body);
         r->next = r->public.route->handler;
-        r->next_context = r->connection->listener->context;
+        r->next_context = r->public.route->context != NULL ? r->public.route->context
+                                                           : r->connection->listener->context;
         return request_run(r);
 }
 
