@@ -76,6 +76,7 @@
 #define LIMIT_TASK_BYTES     1048576
 #define LIMIT_GRAPH_OBJECTS  1000000 /* that one output may name, at all depths */
 #define LIMIT_GRAPH_DEPTH    32
+#define LIMIT_TREE_PLACED    4194304 /* entries that unpacking one tree makes, however often they are named */
 
 /* Files that people write: projection, policy, configuration, keys; bytes */
 #define LIMIT_FILE_BYTES     67108864

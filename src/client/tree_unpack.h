@@ -61,7 +61,7 @@ struct tree_unpacked {
 };
 
 /*
- * Places the tree object `hash` below the directory `dir`.
+ * Places the tree object `hash`, of so many bytes, below the directory `dir`.
  *
  * ret_unpacked  may be NULL
  * ret_problem   on failure a clause for people that names path and object; emptied first. May not be NULL
@@ -72,7 +72,7 @@ struct tree_unpacked {
  * one of its paths); LESSOR_E_PERMISSION (a link is in the way); LESSOR_E_LOW_SPACE; LESSOR_E_IO;
  * LESSOR_E_NOMEM; what the source says.
  */
-int tree_unpack(struct lessor_slice hash, int dir, const struct tree_source *source,
+int tree_unpack(struct lessor_slice hash, int64_t size, int dir, const struct tree_source *source,
                 struct tree_unpacked *ret_unpacked, struct buf *ret_problem);
 
 /* As tree_unpack, for entries that are at hand: those of a tree that was read, or a task's inputs. */
