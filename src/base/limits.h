@@ -65,18 +65,19 @@
 #define LIMIT_SIGNER_LINE 65536
 
 /* Objects and logs of the rack plane */
-#define LIMIT_OBJECT_BYTES   INT64_C(5368709120) /* rack-protocol 6.6, step 7 */
-#define LIMIT_REPO_BYTES     128                 /* of a repository's name */
-#define LIMIT_LOG_BYTES      67108864            /* of one stream of an attempt, before it is cut */
-#define LIMIT_LOG_TAIL_BYTES 65536               /* of the server's own words after that */
-#define LIMIT_TREE_BYTES     16777216            /* a tree object; larger trees are trees of trees */
-#define LIMIT_TREE_ENTRIES   65536
-#define LIMIT_TREE_PATH      3072 /* bytes of a path in a tree or task, and of a link's target */
-#define LIMIT_TREE_NAME      255  /* bytes of one of its parts */
-#define LIMIT_TASK_BYTES     1048576
-#define LIMIT_GRAPH_OBJECTS  1000000 /* that one output may name, at all depths */
-#define LIMIT_GRAPH_DEPTH    32
-#define LIMIT_TREE_PLACED    4194304 /* entries that unpacking one tree makes, however often they are named */
+#define LIMIT_OBJECT_BYTES       INT64_C(5368709120) /* rack-protocol 6.6, step 7 */
+#define LIMIT_REPO_BYTES         128                 /* of a repository's name */
+#define LIMIT_LOG_BYTES          67108864            /* of one stream of an attempt, before it is cut */
+#define LIMIT_LOG_TAIL_BYTES     65536               /* of the server's own words after that */
+#define LIMIT_TREE_BYTES         16777216            /* a tree object; larger trees are trees of trees */
+#define LIMIT_TREE_ENTRIES       65536
+#define LIMIT_TREE_PATH          3072 /* bytes of a path in a tree or task, and of a link's target */
+#define LIMIT_TREE_NAME          255  /* bytes of one of its parts */
+#define LIMIT_TASK_BYTES         1048576
+#define LIMIT_GRAPH_OBJECTS      1000000 /* that one output may name, at all depths */
+#define LIMIT_GRAPH_DEPTH        32
+#define LIMIT_ENVIRONMENT_LAYERS 256     /* of one published environment */
+#define LIMIT_TREE_PLACED        4194304 /* entries that unpacking one tree makes, however often they are named */
 
 /* Files that people write: projection, policy, configuration, keys; bytes */
 #define LIMIT_FILE_BYTES     67108864

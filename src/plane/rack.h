@@ -11,6 +11,7 @@
 #include "lessor/object_store.h"
 #include "lessor/rack_registry.h"
 #include "objects/log_file.h"
+#include "plane/log_watch.h"
 #include "plane/rack_events.h"
 #include "plane/waiting.h"
 
@@ -51,7 +52,8 @@ struct rack_parts {
         const char *store_kind; /* "sqlite" or "memory" */
         struct lessor_object_store *objects;
         struct log_files *logs;
-        struct rack_events *events; /* the store tells them; the plane listens */
+        struct log_watch *log_watch; /* told of what is appended to them; NULL: nobody reads along */
+        struct rack_events *events;  /* the store tells them; the plane listens */
 };
 
 struct rack_plane {
