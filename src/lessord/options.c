@@ -16,6 +16,7 @@
 #include "lessor/arena.h"
 #include "lessor/error.h"
 #include "lessor/routing_store.h"
+#include "plane/rack.h"
 
 enum option_kind { OPTION_TEXT, OPTION_LIST, OPTION_NUMBER, OPTION_BOOL, OPTION_ACTION };
 
@@ -76,6 +77,48 @@ static const struct option_row table[] = {
          "N", "connections at a time from one address"},
         {"low-disk-bytes", OPTION_NUMBER, AT(low_disk_bytes), "67108864", 0, INT64_MAX, "N",
          "with less free space than this no new work is taken"},
+        {"rack", OPTION_BOOL, AT(rack.on), "true", 0, 0, NULL,
+         "serve racks under /api/rack; --no-rack leaves them out"},
+        {"rack-origin", OPTION_TEXT, AT(rack.origin), NULL, 0, 0, "URL",
+         "where racks reach this server, for the URLs of objects; what they asked by otherwise"},
+        {"rack-repos", OPTION_TEXT, AT(rack.repos), NULL, 0, 0, "NAME,...",
+         "grant leases of these repositories only"},
+        {"rack-sizes", OPTION_TEXT, AT(rack.sizes), NULL, 0, 0, "SIZE,...",
+         "grant leases of these sizes only: serverless, small, medium, large, xlarge"},
+        {"rack-version", OPTION_TEXT, AT(rack.version), NULL, 0, 0, "VERSION",
+         "runtime version whose builds of environments racks are given"},
+        {"rack-fair", OPTION_BOOL, AT(rack.fair), "true", 0, 0, NULL,
+         "grant to the owners of leases in turn; --no-rack-fair: oldest first"},
+        {"rack-heed-health", OPTION_BOOL, AT(rack.heed_health), "true", 0, 0, NULL,
+         "grant nothing to racks that report themselves unhealthy"},
+        {"rack-window-ms", OPTION_NUMBER, AT(rack.window_ms), "20000", 1, RACK_WINDOW_MOST_MS, "N",
+         "how long a rack's poll for a lease is held"},
+        {"rack-poll-ms", OPTION_NUMBER, AT(rack.poll_ms), "10000", 1, 86400000, "N",
+         "how often such a poll looks again, even if nothing has happened"},
+        {"rack-poll-max-ms", OPTION_NUMBER, AT(rack.poll_max_ms), "20000", 1, 86400000, "N",
+         "what that interval grows to while nothing happens"},
+        {"rack-policy-recheck-ms", OPTION_NUMBER, AT(rack.policy_recheck_ms), "0", 0, 86400000, "N",
+         "the same for racks that wait to be approved; 0: --rack-poll-ms"},
+        {"rack-watch-window-ms", OPTION_NUMBER, AT(rack.watch_window_ms), "20000", 1,
+         RACK_WATCH_WINDOW_MOST_MS, "N", "how long a rack's watch for cancellations is held"},
+        {"rack-watch-poll-ms", OPTION_NUMBER, AT(rack.watch_poll_ms), "10000", 1, 86400000, "N",
+         "how often a watch looks again"},
+        {"rack-visibility-ms", OPTION_NUMBER, AT(rack.visibility_ms), "60000", 100, 86400000, "N",
+         "how long a rack holds a lease without extending it"},
+        {"rack-healthy-ms", OPTION_NUMBER, AT(rack.healthy_ms), "45000", 100, 86400000, "N",
+         "how long after its last beat or poll a rack counts as there"},
+        {"rack-rotation-ms", OPTION_NUMBER, AT(rack.rotation_ms), "86400000", 1, INT64_C(31536000000), "N",
+         "age from which a rack's token is rotated"},
+        {"rack-reoffer-ms", OPTION_NUMBER, AT(rack.reoffer_ms), "3600000", 1, INT64_C(31536000000), "N",
+         "age from which an unused successor is replaced"},
+        {"rack-grace-ms", OPTION_NUMBER, AT(rack.grace_ms), "900000", 1, INT64_C(31536000000), "N",
+         "how long a replaced token still works"},
+        {"rack-capability-ms", OPTION_NUMBER, AT(rack.capability_ms), "900000", 1000, 86400000, "N",
+         "how long the URL of an object works"},
+        {"rack-retention-ms", OPTION_NUMBER, AT(rack.retention_ms), "900000", 1, INT64_C(31536000000), "N",
+         "how long a lease that has ended is kept"},
+        {"rack-expiry-ms", OPTION_NUMBER, AT(rack.expiry_ms), "0", 0, INT64_C(31536000000), "N",
+         "racks unseen for longer are removed; 0: never"},
         {"log-level", OPTION_TEXT, AT(log_level), "info", 0, 0, "LEVEL", "debug, info, warning or error"},
         {"debug", OPTION_BOOL, AT(debug), "false", 0, 0, NULL,
          "serve the debug page, which shows every job of every site"},
@@ -462,6 +505,22 @@ static int check_addresses(struct reader *r)
         return e < 0 ? e : check_address(r, "control-listen", o->control_listen);
 }
 
+/* Scheme and authority, nothing behind: "https://racks.example.org:8443". */
+static int check_origin(struct reader *r)
+{
+        char *origin = r->options->rack.origin;
+        size_t scheme = strncmp(origin, "https://", 8) == 0 ? 8 : strncmp(origin, "http://", 7) == 0 ? 7 : 0;
+        size_t n = strlen(origin);
+
+        while (n > scheme && origin[n - 1] == '/')
+                origin[--n] = '\0';
+        if (scheme > 0 && n > scheme && strcspn(origin + scheme, "/?#@ \t\r\n\"<>\\") == n - scheme)
+                return 0;
+        buf_printf(r->problem, "--rack-origin: \"%s\" is no origin such as https://racks.example.org",
+                   origin);
+        return LESSOR_E_INVALID;
+}
+
 /* What no single option can tell. */
 static int check_together(struct reader *r)
 {
@@ -502,6 +561,8 @@ static int check_together(struct reader *r)
                 buf_text(r->problem, "--grant-key and --grant-signer exclude each other");
                 return LESSOR_E_INVALID;
         }
+        if (o->rack.origin != NULL && check_origin(r) < 0)
+                return LESSOR_E_INVALID;
         if (o->base_path[0] != '/') {
                 buf_printf(r->problem, "--base-path: \"%s\" does not begin with a slash", o->base_path);
                 return LESSOR_E_INVALID;

@@ -7,6 +7,31 @@
 
 #include "base/buf.h"
 
+/* What concerns the rack plane; docs/rack.md says more of each. Times in ms. */
+struct rack_settings {
+        bool on;       /* serve it */
+        char *origin;  /* of capability URLs, no trailing slash; NULL: the request's own */
+        char *repos;   /* "NAME,NAME" that are granted, or NULL: all */
+        char *sizes;   /* compute sizes that are granted, or NULL: all */
+        char *version; /* of the runtime whose builds of environments are answered, or NULL */
+        int64_t window_ms;
+        int64_t poll_ms;
+        int64_t poll_max_ms;
+        int64_t policy_recheck_ms;
+        int64_t watch_window_ms;
+        int64_t watch_poll_ms;
+        int64_t visibility_ms;
+        int64_t healthy_ms;
+        int64_t rotation_ms;
+        int64_t reoffer_ms;
+        int64_t grace_ms;
+        int64_t capability_ms;
+        int64_t retention_ms;
+        int64_t expiry_ms; /* 0: never */
+        bool fair;
+        bool heed_health;
+};
+
 /*
  * What lessord can be told. Every option has one name, which is its flag (`--lease-ms`), its key in the
  * configuration file (`lease-ms = 45000`) and its environment variable (`LESSOR_LEASE_MS`). The command line
@@ -40,8 +65,9 @@ struct options {
         int64_t max_connections;
         int64_t max_connections_per_address;
         int64_t low_disk_bytes; /* below this much free space no new work is taken */
-        bool debug;             /* serve the debug page */
-        bool check_config;      /* check and leave */
+        struct rack_settings rack;
+        bool debug;        /* serve the debug page */
+        bool check_config; /* check and leave */
         bool help;
         bool version;
 };

@@ -17,6 +17,7 @@
 #include "http/server.h"
 #include "lessor/error.h"
 #include "lessord/descriptors.h"
+#include "lessord/racks.h"
 #include "plane/control.h"
 #include "plane/redirect.h"
 #include "plane/relay.h"
@@ -45,7 +46,10 @@ struct server {
         struct source *projection_source, *policy_source; /* NULL: the built-in tables */
         struct pairing_table *pairings;
         struct grant_author author;
+        struct racks racks;
         struct relay *relay;
+        const struct http_route
+                *routes; /* of the relay's listeners: the racks' and the relay's; in the arena */
         struct control *control;
         const char *const *addresses; /* of the relay's listeners, as people read them; in the arena */
         struct http_server *http;
@@ -192,9 +196,50 @@ static int open_relay(struct server *s)
                                           .author = &s->author,
                                           .pairings = s->pairings,
                                           .lot = s->lot,
-                                          .wall = s->wall_clock};
+                                          .wall = s->wall_clock,
+                                          .also_ready = racks_check,
+                                          .also_ready_context = &s->racks};
 
         return relay_new(&options, &parts, &s->relay);
+}
+
+static int open_racks(struct server *s)
+{
+        int e = racks_open(&s->racks, s->options, s->store_clock, s->arena, s->problem);
+
+        if (e == 0 && s->clock_is_manual)
+                test_clock_followed_by(racks_sweep, &s->racks);
+        return e;
+}
+
+static size_t count_routes(const struct http_route *routes)
+{
+        size_t n = 0;
+
+        while (routes[n].handler != NULL)
+                n++;
+        return n;
+}
+
+/* One table for both planes: the racks' first, since the relay takes all that is left. */
+static int join_routes(struct server *s)
+{
+        const struct http_route *relay = relay_routes(s->relay), *racks;
+        size_t n_relay = count_routes(relay), n_racks;
+        struct http_route *joined;
+
+        s->routes = relay;
+        if (s->racks.plane == NULL)
+                return 0;
+        racks = rack_routes(s->racks.plane);
+        n_racks = count_routes(racks);
+        joined = lessor_arena_array(s->arena, n_racks + n_relay + 1, sizeof(*joined));
+        if (joined == NULL)
+                return LESSOR_E_NOMEM;
+        memcpy(joined, racks, n_racks * sizeof(*joined));
+        memcpy(joined + n_racks, relay, n_relay * sizeof(*joined));
+        s->routes = joined;
+        return 0;
 }
 
 static int open_control(struct server *s)
@@ -213,6 +258,7 @@ static int open_control(struct server *s)
                                             .http = &s->http,
                                             .listeners = &s->addresses,
                                             .n_listeners = &o->n_listen,
+                                            .rack = s->racks.plane,
                                             .token_file = o->control_token};
 
         return control_new(&parts, s->problem, &s->control);
@@ -259,7 +305,7 @@ static int open_http(struct server *s)
         for (size_t i = 0; i < o->n_listen; i++)
                 listen[i] = (struct http_listen){.address = o->listen[i],
                                                  .tls = o->tls_cert != NULL,
-                                                 .routes = relay_routes(s->relay),
+                                                 .routes = s->routes,
                                                  .context = s->relay,
                                                  .name = "relay",
                                                  .allow_from = o->allow_from};
@@ -304,7 +350,11 @@ static int server_open(struct server *s)
         if (e == 0)
                 e = open_signer(s);
         if (e == 0)
+                e = open_racks(s);
+        if (e == 0)
                 e = open_relay(s);
+        if (e == 0)
+                e = join_routes(s);
         if (e == 0)
                 e = open_control(s);
         if (e == 0)
@@ -314,13 +364,15 @@ static int server_open(struct server *s)
 
 static void server_done(struct server *s)
 {
-        /* Nobody asks the store any more, then the store ends, which tells every answer that still waits. */
+        /* Nobody asks the stores any more, then they end, which tells every answer that still waits. */
         if (s->http != NULL)
                 http_server_drain(s->http, 0);
         s->store = lessor_routing_store_free(s->store);
+        racks_close_store(&s->racks);
         s->http = http_server_free(s->http);
         s->control = control_free(s->control);
         s->relay = relay_free(s->relay);
+        racks_done(&s->racks);
         s->author.signer = signer_free(s->author.signer);
         s->pairings = pairing_free(s->pairings);
         s->directory = directory_free(s->directory);
@@ -384,6 +436,8 @@ static void reload(struct server *s)
         lessor_arena_free(arena);
 }
 
+#define TICK_MS 1000
+
 /* What is due once a second: files that changed, and the sweep that lets no deadline wait for a request. */
 static void tick(struct server *s)
 {
@@ -400,17 +454,26 @@ static void tick(struct server *s)
 /* Waits for signals, and ticks in between, until one says to end. */
 static void attend(struct server *s, const sigset_t *signals)
 {
-        static const struct timespec second = {.tv_sec = 1};
+        int64_t next_tick_ms = 0;
 
         for (;;) {
-                int number = sigtimedwait(signals, NULL, &second);
+                int64_t wait_ms = next_tick_ms - clock_monotonic_ms();
+                struct timespec wait;
+                int number;
 
+                if (wait_ms <= 0) {
+                        tick(s);
+                        next_tick_ms = clock_monotonic_ms() + TICK_MS;
+                        wait_ms = TICK_MS;
+                }
+                if (!s->clock_is_manual) /* a lapsed lease goes to a waiting rack to the millisecond */
+                        wait_ms = racks_tick(&s->racks, wait_ms);
+                wait = (struct timespec){.tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000};
+                number = sigtimedwait(signals, NULL, &wait);
                 if (number == SIGTERM || number == SIGINT)
                         return;
                 if (number == SIGHUP)
                         reload(s);
-                else
-                        tick(s);
         }
 }
 

@@ -6,6 +6,7 @@
 #include "base/macro.h"
 #include "http/server.h"
 #include "lessor/routing_store.h"
+#include "plane/rack.h"
 #include "routing/directory/directory.h"
 #include "routing/directory/pairing.h"
 #include "routing/directory/policy.h"
@@ -46,6 +47,8 @@ struct control_parts {
         struct http_server *const *http;
         const char *const *const *listeners;
         const size_t *n_listeners;
+
+        struct rack_plane *rack; /* NULL: this server leases no tasks to racks */
 
         const char *token_file; /* of the bearer token; NULL: control_token_routes() serves nothing */
 };

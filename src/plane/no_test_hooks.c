@@ -7,3 +7,9 @@ struct clock *test_clock(void)
 {
         return NULL;
 }
+
+void test_clock_followed_by(void (*advanced)(void *context), void *context)
+{
+        (void)advanced;
+        (void)context;
+}

@@ -7,7 +7,6 @@
 
 #include "http/http.h"
 #include "lessor/lease_store.h"
-#include "lessor/lease_transfer.h"
 #include "lessor/object_store.h"
 #include "lessor/rack_registry.h"
 #include "objects/log_file.h"

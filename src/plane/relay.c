@@ -280,6 +280,8 @@ static void handle_ready(struct http_request *http, void *context)
         const struct relay *relay = context;
         int e = http_draining(http) ? LESSOR_E_UNAVAILABLE : lessor_routing_check(relay->parts.store);
 
+        if (e == 0 && relay->parts.also_ready != NULL)
+                e = relay->parts.also_ready(relay->parts.also_ready_context);
         if (e == 0)
                 http_answer_json(http, 200, LESSOR_SLICE("{\"ready\":true}"));
         else

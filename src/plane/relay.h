@@ -37,6 +37,10 @@ struct relay_parts {
         struct pairing_table *pairings;
         struct parking_lot *lot; /* sites that wait for pending jobs and results */
         struct clock *wall;      /* judges the freshness of signatures (relay-protocol 4) */
+
+        /* What /health/ready asks besides the store; returns 0 or an error. NULL: nothing. */
+        int (*also_ready)(void *context);
+        void *also_ready_context;
 };
 
 /*

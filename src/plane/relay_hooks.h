@@ -15,4 +15,7 @@ extern const struct http_route relay_hook_routes[]; /* ends with a row without h
 /* The clock that LESSOR_TEST_NOW_MS sets, which moves only when told; NULL when it is not set. */
 struct clock *test_clock(void);
 
+/* Has `advanced` called whenever that clock was moved: what a timer would do. Before the server starts. */
+void test_clock_followed_by(void (*advanced)(void *context), void *context);
+
 #endif

@@ -8,6 +8,14 @@
 #include "routing/directory/projection_json.h"
 
 static struct clock_manual manual;
+static void (*follower)(void *context);
+static void *follower_context;
+
+void test_clock_followed_by(void (*advanced)(void *context), void *context)
+{
+        follower = advanced;
+        follower_context = context;
+}
 
 struct clock *test_clock(void)
 {
@@ -44,6 +52,8 @@ static void advance(struct http_request *http, void *context)
                 return;
         }
         clock_manual_advance(&manual, by_ms);
+        if (follower != NULL)
+                follower(follower_context);
         http_answer_json(http, 200, LESSOR_SLICE("{}"));
 }
 
