@@ -83,7 +83,7 @@ struct lessor_route {
 };
 
 /* One row of what a device can do (relay-protocol 6). */
-struct lessor_capability {
+struct lessor_device_capability {
         enum lessor_kind kind;
         struct lessor_slice service;
         struct lessor_slice backend_id;

@@ -63,7 +63,7 @@ struct lessor_agent {
         bool has_control_plane;
         struct lessor_arena *arena; /* owns what lives as long as the agent */
         struct lessor_slice relay_url, runner_id, owner;
-        struct lessor_capability *capabilities;
+        struct lessor_device_capability *capabilities;
         size_t n_capabilities;
         struct clock *clock; /* the wall clock */
         struct ingress_log *ingress;

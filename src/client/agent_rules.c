@@ -141,11 +141,11 @@ int rules_judge_job(const struct agent_view *view, const struct claimed_stub *jo
 }
 
 static void put_capability(const struct lessor_service *service, enum lessor_kind kind,
-                           struct lessor_capability *ret_capability)
+                           struct lessor_device_capability *ret_capability)
 {
         const char *model = service->model != NULL ? service->model : service->name;
 
-        *ret_capability = (struct lessor_capability){
+        *ret_capability = (struct lessor_device_capability){
                 .kind = kind,
                 .service = lessor_slice_of(service->name),
                 .backend_id = lessor_slice_of(service->backend->ops->backend_id),
@@ -156,9 +156,10 @@ static void put_capability(const struct lessor_service *service, enum lessor_kin
 }
 
 int rules_capabilities(const struct lessor_service *services, size_t n_services, struct lessor_arena *arena,
-                       struct lessor_capability **ret_capabilities, size_t *ret_n)
+                       struct lessor_device_capability **ret_capabilities, size_t *ret_n)
 {
-        struct lessor_capability *out = lessor_arena_array(arena, n_services, LESSOR_N_KINDS * sizeof(*out));
+        struct lessor_device_capability *out =
+                lessor_arena_array(arena, n_services, LESSOR_N_KINDS * sizeof(*out));
         size_t n = 0;
 
         if (out == NULL)

@@ -110,6 +110,6 @@ bool rules_result_again(int error);
 
 /* The capabilities that services amount to, one for each kind of each. Returns 0 or LESSOR_E_NOMEM. */
 int rules_capabilities(const struct lessor_service *services, size_t n_services, struct lessor_arena *arena,
-                       struct lessor_capability **ret_capabilities, size_t *ret_n);
+                       struct lessor_device_capability **ret_capabilities, size_t *ret_n);
 
 #endif

@@ -18,7 +18,7 @@ struct pair_daemon {
 struct pair_start_request {
         struct pair_daemon daemon;
         struct lessor_public_identity device;
-        struct lessor_capability *capabilities;
+        struct lessor_device_capability *capabilities;
         size_t n_capabilities;
 };
 
@@ -78,7 +78,7 @@ struct pair_fixture_answer {
 
 struct claim_request {
         struct lessor_slice runner_id;
-        struct lessor_capability *capabilities;
+        struct lessor_device_capability *capabilities;
         size_t n_capabilities;
         int64_t max; /* 1..64 */
 };
@@ -127,7 +127,7 @@ struct result_answer {
 struct heartbeat_request {
         struct lessor_slice runner_id;
         struct lessor_slice daemon_version;
-        struct lessor_capability *capabilities;
+        struct lessor_device_capability *capabilities;
         size_t n_capabilities;
         struct withheld *withheld; /* NULL when absent, which means none */
         size_t n_withheld;

@@ -46,17 +46,17 @@ const struct message_table lease_ref_table =
         MESSAGE_TABLE("GrantRef", struct lessor_lease_ref, lease_ref_fields);
 
 static const struct message_field capability_fields[] = {
-        FIELD_ENUM(struct lessor_capability, kind, "kind", &kind_words),
-        FIELD_TEXT1(struct lessor_capability, service, "service"),
-        FIELD_WORD(struct lessor_capability, backend_id, "backendId", &backend_id_words),
-        FIELD_ENUM(struct lessor_capability, backend_class, "backendClass", &backend_class_words),
-        FIELD_TEXT1(struct lessor_capability, model, "model"),
-        FIELD_TEXTS(struct lessor_capability, known_models, n_known_models, "knownModels", 0, INT64_MAX,
-                    .flags = MESSAGE_OPTIONAL),
-        FIELD_ENUM(struct lessor_capability, offer_scope, "offerScope", &offer_words),
+        FIELD_ENUM(struct lessor_device_capability, kind, "kind", &kind_words),
+        FIELD_TEXT1(struct lessor_device_capability, service, "service"),
+        FIELD_WORD(struct lessor_device_capability, backend_id, "backendId", &backend_id_words),
+        FIELD_ENUM(struct lessor_device_capability, backend_class, "backendClass", &backend_class_words),
+        FIELD_TEXT1(struct lessor_device_capability, model, "model"),
+        FIELD_TEXTS(struct lessor_device_capability, known_models, n_known_models, "knownModels", 0,
+                    INT64_MAX, .flags = MESSAGE_OPTIONAL),
+        FIELD_ENUM(struct lessor_device_capability, offer_scope, "offerScope", &offer_words),
 };
 const struct message_table capability_table =
-        MESSAGE_TABLE("Capability", struct lessor_capability, capability_fields);
+        MESSAGE_TABLE("Capability", struct lessor_device_capability, capability_fields);
 
 /* The order is that of the text that is kept and measured (relay-protocol 6.7). */
 static const struct message_field sealed_envelope_fields[] = {
@@ -116,7 +116,7 @@ const struct message_field pinned_site_item = {
         .table = &public_identity_table,
 };
 
-unsigned capability_kinds(const struct lessor_capability *capabilities, size_t n)
+unsigned capability_kinds(const struct lessor_device_capability *capabilities, size_t n)
 {
         unsigned kinds = 0;
 

@@ -23,7 +23,7 @@ extern const struct message_words direction_words;
 extern const struct message_table public_identity_table; /* struct lessor_public_identity */
 extern const struct message_table stub_table;            /* struct lessor_stub, JobStub on the wire */
 extern const struct message_table lease_ref_table;       /* struct lessor_lease_ref, GrantRef on the wire */
-extern const struct message_table capability_table;      /* struct lessor_capability */
+extern const struct message_table capability_table;      /* struct lessor_device_capability */
 extern const struct message_table sealed_envelope_table; /* struct lessor_sealed_envelope */
 extern const struct message_table grant_table;           /* struct lessor_grant, SignedGrant on the wire */
 extern const struct message_table succession_link_table; /* struct lessor_succession_link */
@@ -61,6 +61,6 @@ struct pinned_site {
 extern const struct message_field pinned_site_item;
 
 /* The kinds in a list of capabilities, as LESSOR_KIND_BITs. */
-unsigned capability_kinds(const struct lessor_capability *capabilities, size_t n);
+unsigned capability_kinds(const struct lessor_device_capability *capabilities, size_t n);
 
 #endif

@@ -235,7 +235,7 @@ static bool device_serves(const struct policy_question *q, struct lessor_slice s
         bool own = lessor_slice_equal(q->user, q->owner);
 
         for (size_t i = 0; i < q->n_capabilities; i++) {
-                const struct lessor_capability *c = &q->capabilities[i];
+                const struct lessor_device_capability *c = &q->capabilities[i];
 
                 if (c->kind == q->kind && lessor_slice_equal(c->service, service) &&
                     (own || c->offer_scope == LESSOR_OFFER_TEAM))

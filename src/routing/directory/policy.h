@@ -61,7 +61,7 @@ struct policy_question {
         struct lessor_slice owner;   /* the device's owner */
         struct lessor_slice purpose; /* absent: the default one */
         enum lessor_kind kind;
-        const struct lessor_capability *capabilities; /* of the claiming device */
+        const struct lessor_device_capability *capabilities; /* of the claiming device */
         size_t n_capabilities;
 };
 

@@ -263,7 +263,7 @@ static void results_are_sent_again_only_when_that_can_help(void **state)
 static void each_kind_of_each_service_is_a_capability(void **state)
 {
         struct world *w = *state;
-        struct lessor_capability *out = NULL;
+        struct lessor_device_capability *out = NULL;
         size_t n = 0;
 
         w->services[1].model = "small";

@@ -352,7 +352,7 @@ static void a_consent_comes_with_its_mappings_or_not_at_all(void **state)
 
 static void mappings_decide_and_the_first_counts(void **state)
 {
-        static const struct lessor_capability both[] = {
+        static const struct lessor_device_capability both[] = {
                 {.kind = LESSOR_KIND_LLM_GENERATE, .service = {"one", 3}, .offer_scope = LESSOR_OFFER_TEAM},
                 {.kind = LESSOR_KIND_LLM_GENERATE, .service = {"two", 3}, .offer_scope = LESSOR_OFFER_TEAM},
         };

@@ -5,7 +5,7 @@
 #include "routing/directory/policy.h"
 
 /* cap: what ann's device offers. */
-static const struct lessor_capability caps[] = {
+static const struct lessor_device_capability caps[] = {
         {.kind = LESSOR_KIND_LLM_GENERATE, .service = {"echo", 4}, .offer_scope = LESSOR_OFFER_TEAM},
         {.kind = LESSOR_KIND_LLM_GENERATE, .service = {"own", 3}, .offer_scope = LESSOR_OFFER_PRIVATE},
         {.kind = LESSOR_KIND_LLM_CHAT, .service = {"chat", 4}, .offer_scope = LESSOR_OFFER_TEAM},

@@ -289,7 +289,7 @@ static struct signer *file_signer(struct world *w, const struct stored_keys *key
         return s;
 }
 
-static const struct lessor_capability echo_capability = {
+static const struct lessor_device_capability echo_capability = {
         .kind = LESSOR_KIND_LLM_GENERATE, .service = {"echo", 4}, .offer_scope = LESSOR_OFFER_PRIVATE};
 
 static const struct policy_question ann_asks = {.site_id = {"s", 1},

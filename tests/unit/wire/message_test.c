@@ -120,7 +120,7 @@ static void absence_is_told_from_emptiness(void **state)
                 "\"process\",\"model\":\"m\",\"knownModels\":[],\"offerScope\":\"team\"}";
         static const char without[] = "{\"kind\":\"llm.generate\",\"service\":\"s\",\"backendId\":\"vllm\","
                                       "\"backendClass\":\"http\",\"model\":\"m\",\"offerScope\":\"private\"}";
-        struct lessor_capability c[2];
+        struct lessor_device_capability c[2];
 
         (void)state;
         assert_int_equal(message_read(&capability_table, parse(with), arena, &c[0], NULL), 0);
