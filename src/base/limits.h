@@ -35,15 +35,17 @@
 #define LIMIT_RACK_TIER         64                  /* bytes of a tier's name in a submission */
 
 /* HTTP bodies, bytes. An envelope at its ceiling written wholly in \u escapes is 38 MB (relay-protocol 5). */
-#define LIMIT_BODY_ENVELOPE 41943040
-#define LIMIT_BODY_CONTROL  1048576
-#define LIMIT_BODY_PAIRING  262144    /* from anybody, and kept until the code expires */
-#define LIMIT_ANSWER        16777216  /* results and pending stop before this, oldest first */
-#define LIMIT_RESULTS_READ  268435456 /* what a site reads of a relay that does not stop at LIMIT_ANSWER */
-#define LIMIT_HELD_WAIT_MS  25000     /* longest `wait` of pending and results */
-#define LIMIT_HTTP_HEADERS  100
-#define LIMIT_HTTP_DISCARD  8388608 /* bytes of a refused body that are read before the answer */
-#define LIMIT_CONTROL_JOBS  10000   /* jobs that one answer of the control API looks at */
+#define LIMIT_BODY_ENVELOPE  41943040
+#define LIMIT_BODY_CONTROL   1048576
+#define LIMIT_BODY_PAIRING   262144    /* from anybody, and kept until the code expires */
+#define LIMIT_ANSWER         16777216  /* results and pending stop before this, oldest first */
+#define LIMIT_RESULTS_READ   268435456 /* what a site reads of a relay that does not stop at LIMIT_ANSWER */
+#define LIMIT_HELD_WAIT_MS   25000     /* longest `wait` of pending and results */
+#define LIMIT_HTTP_HEADERS   100
+#define LIMIT_HTTP_DISCARD   8388608 /* bytes of a refused body that are read before the answer */
+#define LIMIT_CONTROL_JOBS   10000   /* jobs that one answer of the control API looks at */
+#define LIMIT_CONTROL_LEASES 10000   /* leases likewise, but for those of one run */
+#define LIMIT_BODY_LEASE     4194304 /* a new lease with its event */
 
 /* JSON from outside */
 #define LIMIT_JSON_DEPTH  64
@@ -63,6 +65,12 @@
 
 /* One answer of a grant signer, bytes */
 #define LIMIT_SIGNER_LINE 65536
+
+/* What a producer may ask of a lease; and how long an enrolment token may live, rack-protocol 2 */
+#define LIMIT_LEASE_SPAN_MS    INT64_C(31536000000)
+#define LIMIT_LEASE_ATTEMPTS   1000
+#define LIMIT_ENROLMENT_MS     86400000
+#define LIMIT_ENROLMENT_MIN_MS 60000
 
 /* Objects and logs of the rack plane */
 #define LIMIT_OBJECT_BYTES       INT64_C(5368709120) /* rack-protocol 6.6, step 7 */

@@ -18,10 +18,14 @@
 
 /* --- Answers --- */
 
+/* An endpoint asks one store or the other, so there are never two tickets to wait for. */
 static int when_durable(void *context, http_told *told, void *told_context)
 {
         struct control_call *call = context;
 
+        if (call->lease_ticket.seq != 0)
+                return lessor_lease_when_durable(call->parts->rack->parts.store, call->lease_ticket, told,
+                                                 told_context);
         return lessor_routing_when_durable(call->parts->store, call->ticket, told, told_context);
 }
 
@@ -31,12 +35,13 @@ static void not_durable(struct http_request *http, void *context)
 
         (void)http;
         call->ticket.seq = 0;
+        call->lease_ticket.seq = 0;
         control_refuse_error(call, LESSOR_E_UNAVAILABLE, NULL, (struct lessor_slice){0});
 }
 
 static void answer(struct control_call *call, unsigned status, struct buf *json)
 {
-        if (call->ticket.seq != 0)
+        if (call->ticket.seq != 0 || call->lease_ticket.seq != 0)
                 http_answer_after(call->http, when_durable, not_durable, call);
         buf_char(json, '\n');
         http_answer(call->http, status, "application/json", json);
@@ -72,8 +77,7 @@ void control_refuse(struct control_call *call, unsigned status, const char *code
         refuse_text(call, status, code, buf_view(&message));
 }
 
-/* What an error is in HTTP. */
-static unsigned status_of(int error)
+unsigned control_status_of(int error)
 {
         switch (error) {
         case LESSOR_E_INVALID:
@@ -87,9 +91,12 @@ static unsigned status_of(int error)
         case LESSOR_E_BUSY:
         case LESSOR_E_REFUSED:
         case LESSOR_E_BROKEN_LINK:
+        case LESSOR_E_TERMINAL:
+        case LESSOR_E_BOOT_CHANGED:
                 return 409;
         case LESSOR_E_UNAVAILABLE:
         case LESSOR_E_LOW_SPACE:
+        case LESSOR_E_FULL:
                 return 503;
         default:
                 return 500;
@@ -121,7 +128,7 @@ void control_refuse_error(struct control_call *call, int error, const struct con
                 }
         if (message.n == 0)
                 buf_text(&message, lessor_error_text(error));
-        refuse_text(call, status_of(error), lessor_error_name(error), buf_view(&message));
+        refuse_text(call, control_status_of(error), lessor_error_name(error), buf_view(&message));
 }
 
 void control_done(struct control_call *call, int error, const struct control_words *words,
@@ -150,6 +157,45 @@ bool control_query(struct control_call *call, const char *name, struct lessor_sl
         }
         *ret_value = value.n == 0 ? (struct lessor_slice){0} : value;
         return true;
+}
+
+bool control_query_int(struct control_call *call, const char *name, int64_t least, int64_t most,
+                       int64_t otherwise, int64_t *ret_number)
+{
+        struct lessor_slice text;
+        int64_t number = 0;
+        bool good;
+
+        if (!control_query(call, name, &text))
+                return false;
+        good = text.n <= 16;
+        for (size_t i = 0; good && i < text.n; i++) {
+                good = text.p[i] >= '0' && text.p[i] <= '9';
+                number = number * 10 + (text.p[i] - '0');
+        }
+        if (text.p == NULL)
+                number = otherwise;
+        if (!good || number < least || number > most) {
+                control_refuse(call, 400, "invalid", "`%s` is a number from %lld to %lld", name,
+                               (long long)least, (long long)most);
+                return false;
+        }
+        *ret_number = number;
+        return true;
+}
+
+struct lessor_lease_store *control_leases(struct control_call *call)
+{
+        if (call->parts->rack != NULL)
+                return call->parts->rack->parts.store;
+        control_refuse(call, 503, "unavailable", "this server leases no tasks to racks");
+        return NULL;
+}
+
+void control_rests_on(struct control_call *call, struct lessor_ticket lease_ticket)
+{
+        if (lease_ticket.seq > call->lease_ticket.seq)
+                call->lease_ticket = lease_ticket;
 }
 
 bool control_has_tables(const struct control_call *call)
@@ -207,33 +253,54 @@ static bool may_edit(struct control_call *call, enum control_edit edit)
         return false;
 }
 
-/* False when the call was refused. */
-static bool read_body(struct control_call *call, const struct message_table *table, void **ret_body)
+static void refuse_body(struct control_call *call, const struct message_table *table, int error,
+                        const char *problem)
+{
+        if (error == LESSOR_E_NOMEM)
+                control_refuse_error(call, error, NULL, (struct lessor_slice){0});
+        else
+                control_refuse(call, 400, lessor_error_name(error), "the body is no %s: %s", table->name,
+                               problem == NULL ? lessor_error_text(error) : problem);
+}
+
+void *control_read(struct control_call *call, const struct message_table *table, const struct json *value)
+{
+        const char *problem = NULL;
+        void *message = lessor_arena_alloc(call->arena, table->size);
+        int e = message == NULL ? LESSOR_E_NOMEM : message_read(table, value, call->arena, message, &problem);
+
+        if (e < 0) {
+                refuse_body(call, table, e, problem);
+                return NULL;
+        }
+        return message;
+}
+
+struct json *control_body_json(struct control_call *call, const struct message_table *table)
 {
         const char *problem = NULL;
         struct json *value;
-        int e;
+        int e = json_read_file_text(call->http->body, call->arena, &value, &problem);
+
+        if (e < 0) {
+                refuse_body(call, table, e, problem);
+                return NULL;
+        }
+        return value;
+}
+
+/* False when the call was refused. */
+static bool read_body(struct control_call *call, const struct message_table *table, void **ret_body)
+{
+        struct json *value;
 
         *ret_body = NULL;
         if (table == NULL)
                 return true;
-        *ret_body = lessor_arena_alloc(call->arena, table->size);
-        if (*ret_body == NULL)
-                e = LESSOR_E_NOMEM;
-        else
-                e = json_read_file_text(call->http->body, call->arena, &value, &problem);
-        if (e == 0)
-                e = message_read(table, value, call->arena, *ret_body, &problem);
-        if (e == LESSOR_E_NOMEM) {
-                control_refuse_error(call, e, NULL, (struct lessor_slice){0});
-                return false;
-        }
-        if (e < 0) {
-                control_refuse(call, 400, lessor_error_name(e), "the body is no %s: %s", table->name,
-                               problem == NULL ? lessor_error_text(e) : problem);
-                return false;
-        }
-        return true;
+        value = control_body_json(call, table);
+        if (value != NULL)
+                *ret_body = control_read(call, table, value);
+        return *ret_body != NULL;
 }
 
 /* Who drives the server, for the access log: an operator wants to know later. */
@@ -414,6 +481,12 @@ int control_new(const struct control_parts *parts, struct buf *ret_problem, stru
         pthread_mutex_init(&control->backup.lock, NULL);
         control->started_ms = clock_now_ms(clock_wall());
         control->started_monotonic_ms = clock_monotonic_ms();
+        if (parts->rack != NULL) {
+                int e = control_watch_open(control);
+
+                if (e < 0)
+                        return e;
+        }
         control->routes = make_routes(handle, handle_nothing);
         if (control->routes == NULL)
                 return LESSOR_E_NOMEM;
@@ -438,6 +511,7 @@ struct control *control_free(struct control *control)
                 pthread_join(control->backup.thread, NULL);
         free(control->backup.path);
         pthread_mutex_destroy(&control->backup.lock);
+        parking_lot_free(control->watchers);
         free(control->routes);
         free(control->token_routes);
         sodium_memzero(control->token_hash, sizeof(control->token_hash));

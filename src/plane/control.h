@@ -59,14 +59,18 @@ struct control_parts {
  *
  * ret_problem  a sentence for people, on failure
  *
- * Returns 0; LESSOR_E_INVALID or what file_read returns for the token; LESSOR_E_NOMEM.
+ * Returns 0; LESSOR_E_INVALID or what file_read returns for the token; LESSOR_E_FULL (no place among the
+ * listeners of the rack plane); LESSOR_E_NOMEM.
  */
 int control_new(const struct control_parts *parts, struct buf *ret_problem, struct control **ret_control);
 
 /* Whether control_new would take this file of a token; returns as it does. */
 int control_token_check(const char *path, struct buf *ret_problem);
 
-/* No request may be under way. Waits for a backup that is. Takes NULL, returns NULL. */
+/*
+ * No request may be under way, and the lease store has told its last event. Waits for a backup that is under
+ * way. Takes NULL, returns NULL.
+ */
 struct control *control_free(struct control *control);
 DEFINE_CLEANUP(struct control, control_free)
 

@@ -6,6 +6,7 @@
 
 #include "base/json_write.h"
 #include "http/http.h"
+#include "http/parking.h"
 #include "plane/control.h"
 #include "wire/message.h"
 
@@ -20,6 +21,7 @@ struct control {
         unsigned char token_hash[CONTROL_TOKEN_HASH_BYTES];
         int64_t started_ms; /* epoch ms */
         int64_t started_monotonic_ms;
+        struct parking_lot *watchers; /* of leases and runs; see control_watch.c */
 
         /* At most one backup at a time; it has a thread of its own, since a large one takes its time. */
         struct {
@@ -38,8 +40,9 @@ struct control_call {
         const struct control_parts *parts;
         struct http_request *http;
         struct lessor_arena *arena;
-        struct lessor_ticket ticket; /* what the answer rests on */
-        int64_t now_ms;              /* store clock, of an endpoint that changes something */
+        struct lessor_ticket ticket;       /* what the answer rests on: of the routing store */
+        struct lessor_ticket lease_ticket; /* and of the lease store */
+        int64_t now_ms;                    /* store clock, of an endpoint that changes something */
 };
 
 /* What an endpoint changes, and therefore cannot when that comes from a file. */
@@ -76,8 +79,33 @@ void control_refuse(struct control_call *call, unsigned status, const char *code
 void control_refuse_error(struct control_call *call, int error, const struct control_words *words,
                           struct lessor_slice subject);
 
+/* What an error is in HTTP. */
+unsigned control_status_of(int error);
+
 /* A query parameter; absent when there is none or it is empty. False when the call was refused. */
 bool control_query(struct control_call *call, const char *name, struct lessor_slice *ret_value);
+
+/* As control_query, for a number; `otherwise` when there is none. */
+bool control_query_int(struct control_call *call, const char *name, int64_t least, int64_t most,
+                       int64_t otherwise, int64_t *ret_number);
+
+/* The body as JSON, for the table that it shall be read by. NULL when the call was refused. */
+struct json *control_body_json(struct control_call *call, const struct message_table *table);
+
+/*
+ * Reads a JSON value by a table into the arena, as it is done with bodies that an endpoint has a table for.
+ * NULL when the call was refused.
+ */
+void *control_read(struct control_call *call, const struct message_table *table, const struct json *value);
+
+/* Makes the lot of watchers and has it hear of what happens to leases. As control_new. */
+int control_watch_open(struct control *control);
+
+/* The lease store. NULL when the call was refused: this server has none. */
+struct lessor_lease_store *control_leases(struct control_call *call);
+
+/* Notes that the answer also rests on this. */
+void control_rests_on(struct control_call *call, struct lessor_ticket lease_ticket);
 
 /* Whether the current projection comes from the built-in tables. */
 bool control_has_tables(const struct control_call *call);
@@ -131,6 +159,30 @@ void control_job_cancel(struct control_call *call, const void *body);
 void control_projection_get(struct control_call *call, const void *body);
 void control_projection_put(struct control_call *call, const void *body);
 
+void control_lease_create(struct control_call *call, const void *body);
+void control_lease_get(struct control_call *call, const void *body);
+void control_lease_find(struct control_call *call, const void *body);
+void control_lease_watch(struct control_call *call, const void *body);
+void control_lease_explain(struct control_call *call, const void *body);
+void control_lease_cancel(struct control_call *call, const void *body);
+void control_lease_supersede(struct control_call *call, const void *body);
+void control_lease_replay(struct control_call *call, const void *body);
+
+void control_run_get(struct control_call *call, const void *body);
+void control_run_watch(struct control_call *call, const void *body);
+void control_run_cancel(struct control_call *call, const void *body);
+
+void control_rack_list(struct control_call *call, const void *body);
+void control_rack_activity(struct control_call *call, const void *body);
+void control_rack_approve(struct control_call *call, const void *body);
+void control_rack_drain(struct control_call *call, const void *body);
+void control_rack_remove(struct control_call *call, const void *body);
+void control_rack_policy_get(struct control_call *call, const void *body);
+void control_rack_policy_put(struct control_call *call, const void *body);
+void control_rack_token_list(struct control_call *call, const void *body);
+void control_rack_token_create(struct control_call *call, const void *body);
+void control_rack_token_revoke(struct control_call *call, const void *body);
+
 /* Their bodies. */
 extern const struct message_table control_log_level_body;
 extern const struct message_table control_backup_body;
@@ -147,5 +199,16 @@ extern const struct message_table control_roster_body;
 extern const struct message_table control_roster_name_body;
 extern const struct message_table control_member_body;
 extern const struct message_table control_job_body;
+extern const struct message_table control_lease_create_body; /* without `event`, which may be any object */
+extern const struct message_table control_lease_cancel_body;
+extern const struct message_table control_lease_supersede_body;
+extern const struct message_table control_lease_name_body;
+extern const struct message_table control_run_body;
+extern const struct message_table control_rack_approve_body;
+extern const struct message_table control_rack_drain_body;
+extern const struct message_table control_rack_name_body;
+extern const struct message_table control_rack_policy_body;
+extern const struct message_table control_rack_token_body;
+extern const struct message_table control_rack_token_name_body;
 
 #endif

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/limits.h"
+#include "base/macro.h"
+#include "plane/control_lease_json.h"
+#include "plane/rack_event.h"
+
+/* New leases: from an event, or from a task object of which the event is made. */
+
+struct create_body {
+        struct lessor_slice repo;
+        struct lessor_slice workspace;
+        struct lessor_slice task_name;
+        struct lessor_slice tier;
+        struct lessor_slice compute_size;
+        struct lessor_slice e3_version;
+        struct lessor_slice environment;
+        struct lessor_slice task; /* hash; absent: there is an event */
+        int64_t timeout_ms;
+        struct lessor_slice owner;
+        struct lessor_slice run;
+        struct lessor_slice key;
+        bool share;
+        int64_t ttl_ms;
+        int64_t attempt_limit;
+};
+
+static bool create_holds(const void *body)
+{
+        const struct create_body *in = body;
+
+        return in->timeout_ms == 0 || in->task.p != NULL;
+}
+
+static const struct message_field create_fields[] = {
+        FIELD_TEXT1(struct create_body, repo, "repo"),
+        FIELD_TEXT1(struct create_body, workspace, "workspace", .flags = MESSAGE_OPTIONAL),
+        FIELD_TEXT1(struct create_body, task_name, "taskName", .flags = MESSAGE_OPTIONAL),
+        FIELD_TEXT1(struct create_body, tier, "tier"),
+        FIELD_TEXT1(struct create_body, compute_size, "computeSize", .flags = MESSAGE_OPTIONAL),
+        FIELD_TEXT1(struct create_body, e3_version, "e3Version", .flags = MESSAGE_OPTIONAL),
+        FIELD_TEXT1(struct create_body, environment, "environment", .flags = MESSAGE_OPTIONAL),
+        FIELD_TEXT1(struct create_body, task, "task", .flags = MESSAGE_OPTIONAL),
+        FIELD_INT(struct create_body, timeout_ms, "timeoutMs", 1, LIMIT_LEASE_SPAN_MS,
+                  .flags = MESSAGE_OPTIONAL),
+        FIELD_TEXT1(struct create_body, owner, "owner", .flags = MESSAGE_OPTIONAL),
+        FIELD_TEXT1(struct create_body, run, "run", .flags = MESSAGE_OPTIONAL),
+        FIELD_TEXT1(struct create_body, key, "key", .flags = MESSAGE_OPTIONAL),
+        FIELD_BOOL(struct create_body, share, "share", .flags = MESSAGE_OPTIONAL),
+        FIELD_INT(struct create_body, ttl_ms, "ttlMs", 1, LIMIT_LEASE_SPAN_MS, .flags = MESSAGE_OPTIONAL),
+        FIELD_INT(struct create_body, attempt_limit, "attemptLimit", 1, LIMIT_LEASE_ATTEMPTS,
+                  .flags = MESSAGE_OPTIONAL),
+};
+const struct message_table control_lease_create_body =
+        MESSAGE_TABLE("LeaseCreate", struct create_body, create_fields, .holds = create_holds);
+
+static const struct control_words words[] = {
+        {LESSOR_E_EXISTS, "the key {} belongs to other work of this owner: another repo, task or inputs"},
+        {LESSOR_E_INVALID, "the lease cannot be: `share` needs a `key`, and no repo is called @rack"},
+        {LESSOR_E_FULL, "the server holds as many leases as it takes: try again when some have ended"},
+        {0},
+};
+
+/* --- The event's own text --- */
+
+static size_t skip_blanks(struct lessor_slice text, size_t at)
+{
+        while (at < text.n &&
+               (text.p[at] == ' ' || text.p[at] == '\t' || text.p[at] == '\n' || text.p[at] == '\r'))
+                at++;
+        return at;
+}
+
+/* From an opening quote to behind the closing one. */
+static size_t skip_string(struct lessor_slice text, size_t at)
+{
+        for (at++; at < text.n && text.p[at] != '"'; at++)
+                at += text.p[at] == '\\';
+        return at < text.n ? at + 1 : text.n;
+}
+
+static size_t skip_value(struct lessor_slice text, size_t at)
+{
+        size_t depth = 0;
+
+        while (at < text.n) {
+                char c = text.p[at];
+
+                if (c == '"') {
+                        at = skip_string(text, at);
+                        if (depth == 0)
+                                return at;
+                        continue;
+                }
+                if (depth == 0 && (c == ',' || c == '}' || c == ']' || skip_blanks(text, at) != at))
+                        return at;
+                if (c == '{' || c == '[')
+                        depth++;
+                at++;
+                if ((c == '}' || c == ']') && --depth == 0)
+                        return at;
+        }
+        return at;
+}
+
+/*
+ * The text of a member of an object, as it was sent: an event goes to the guest as its producer spelled it.
+ * `text` has been read as JSON, and is an object. Absent when no key is spelled like this.
+ */
+static struct lessor_slice member_text(struct lessor_slice text, struct lessor_slice quoted_key)
+{
+        size_t at = skip_blanks(text, 0) + 1;
+
+        while (at < text.n) {
+                size_t key = skip_blanks(text, at), key_end, value, value_end;
+
+                if (key >= text.n || text.p[key] != '"')
+                        break;
+                key_end = skip_string(text, key);
+                value = skip_blanks(text, skip_blanks(text, key_end) + 1); /* behind the colon */
+                value_end = skip_value(text, value);
+                if (lessor_slice_equal((struct lessor_slice){text.p + key, key_end - key}, quoted_key))
+                        return (struct lessor_slice){text.p + value, value_end - value};
+                at = skip_blanks(text, value_end) + 1; /* behind the comma */
+        }
+        return (struct lessor_slice){0};
+}
+
+/* Takes `event` out of the body, so that a table can read the rest. False when there is none. */
+static bool take_event(struct json *body)
+{
+        if (!json_is(body, JSON_OBJECT))
+                return false;
+        for (struct json **at = &body->items.first; *at != NULL; at = &(*at)->next)
+                if (lessor_slice_equal((*at)->key, LESSOR_SLICE("event"))) {
+                        *at = (*at)->next;
+                        body->items.n--;
+                        return true;
+                }
+        return false;
+}
+
+/* --- Creating --- */
+
+struct creation {
+        struct control_call *call;
+        struct rack_terms terms;
+        struct lessor_slice task;
+        int64_t now_ms;
+        struct lessor_lease_submission submission;
+        const char *problem;
+        int error;
+};
+
+static void finish(struct creation *c)
+{
+        struct control_call *call = c->call;
+        struct lessor_ticket ticket = {0};
+        struct lessor_lease lease;
+        struct buf json = {0};
+        struct json_writer w;
+        bool created;
+        int e = lessor_lease_create(call->parts->rack->parts.store, &c->submission, call->arena, &lease,
+                                    &created, &ticket);
+
+        control_rests_on(call, ticket);
+        if (e < 0) {
+                control_refuse_error(call, e, words, c->terms.key);
+                return;
+        }
+        json_writer_init(&w, &json);
+        json_open_object(&w);
+        json_member_bool(&w, "created", created);
+        json_key(&w, "lease");
+        lease_put(&w, &lease);
+        json_close_object(&w);
+        control_answer(call, &json);
+}
+
+static void refuse_submission(struct creation *c)
+{
+        if (c->error == LESSOR_E_NOMEM || c->problem == NULL)
+                control_refuse_error(c->call, c->error, NULL, (struct lessor_slice){0});
+        else
+                control_refuse(c->call, control_status_of(c->error), lessor_error_name(c->error), "%s%s",
+                               c->task.p == NULL ? "the lease cannot be: " : "the task cannot be leased: ",
+                               c->problem);
+}
+
+/* On a thread that may wait for the disk. */
+static void read_task(void *context)
+{
+        struct creation *c = context;
+
+        c->error = rack_submission_of_task(&c->terms, c->call->parts->rack->parts.objects, c->task, c->now_ms,
+                                           c->call->arena, &c->submission, &c->problem);
+}
+
+static void task_read(struct http_request *http, void *context)
+{
+        struct creation *c = context;
+
+        (void)http;
+        if (c->error < 0)
+                refuse_submission(c);
+        else
+                finish(c);
+}
+
+static void create(struct control_call *call, const struct create_body *in, struct lessor_slice event)
+{
+        struct creation *c = lessor_arena_array(call->arena, 1, sizeof(*c));
+        int e = c == NULL ? LESSOR_E_NOMEM : lessor_lease_now(control_leases(call), &c->now_ms);
+
+        if (e < 0) {
+                control_refuse_error(call, e, NULL, (struct lessor_slice){0});
+                return;
+        }
+        c->call = call;
+        c->task = in->task;
+        c->terms = (struct rack_terms){.repo = in->repo,
+                                       .workspace = in->workspace,
+                                       .task_name = in->task_name,
+                                       .tier = in->tier,
+                                       .compute_size = in->compute_size,
+                                       .floor = in->e3_version,
+                                       .environment = in->environment,
+                                       .run = in->run,
+                                       .owner = in->owner,
+                                       .key = in->key,
+                                       .share = in->share,
+                                       .ttl_ms = in->ttl_ms,
+                                       .attempt_limit = (unsigned)in->attempt_limit,
+                                       .timeout_ms = in->timeout_ms};
+        if (in->task.p != NULL) {
+                /* TODO(the HTTP server has no pool for work that waits yet): hand this to one */
+                read_task(c);
+                task_read(call->http, c);
+                return;
+        }
+        c->error = rack_submission_of_event(&c->terms, event, call->arena, &c->submission, &c->problem);
+        if (c->error < 0)
+                refuse_submission(c);
+        else
+                finish(c);
+}
+
+void control_lease_create(struct control_call *call, const void *unread)
+{
+        const struct create_body *in;
+        struct lessor_slice event = {0};
+        struct json *body;
+        bool has_event;
+
+        (void)unread;
+        if (control_leases(call) == NULL)
+                return;
+        body = control_body_json(call, &control_lease_create_body);
+        if (body == NULL)
+                return;
+        has_event = take_event(body);
+        in = control_read(call, &control_lease_create_body, body);
+        if (in == NULL)
+                return;
+        if (has_event)
+                event = member_text(call->http->body, LESSOR_SLICE("\"event\""));
+        if ((event.p == NULL) == (in->task.p == NULL))
+                control_refuse(call, 400, "invalid",
+                               "give either `event`, an object, or `task`, the hash of a task object");
+        else
+                create(call, in, event);
+}
