@@ -174,6 +174,12 @@ struct lessor_ask {
         struct lessor_slice purpose; /* absent: none */
         struct lessor_slice payload; /* JSON; stays here until a device is known to seal it to */
         int64_t deadline_ms;         /* epoch ms; 0: in one hour */
+        /*
+         * Key ids of the devices that the payload may be sealed to, as their owner knows them: a relay that
+         * was taken over names devices of its own. 0: whichever the relay names.
+         */
+        const struct lessor_slice *device_key_ids;
+        size_t n_device_key_ids;
 };
 
 enum lessor_ask_step {

@@ -67,6 +67,23 @@ static int grow(struct ask_table *table)
         return 0;
 }
 
+static int copy_allowed(struct ask *ask, const struct lessor_ask *from)
+{
+        if (from->n_device_key_ids == 0)
+                return 0;
+        ask->allowed = lessor_arena_array(ask->arena, from->n_device_key_ids, sizeof(*ask->allowed));
+        if (ask->allowed == NULL)
+                return LESSOR_E_NOMEM;
+        for (; ask->n_allowed < from->n_device_key_ids; ask->n_allowed++) {
+                int r = lessor_arena_copy(ask->arena, from->device_key_ids[ask->n_allowed],
+                                          &ask->allowed[ask->n_allowed]);
+
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
 static int fill(struct ask *ask, const struct lessor_ask *from, enum lessor_size_class size_class)
 {
         int r;
@@ -86,7 +103,7 @@ static int fill(struct ask *ask, const struct lessor_ask *from, enum lessor_size
                 r = lessor_arena_copy(ask->arena, from->owner, &ask->stub.owner);
         if (r == 0)
                 r = lessor_arena_copy(ask->arena, from->purpose, &ask->stub.purpose);
-        return r;
+        return r < 0 ? r : copy_allowed(ask, from);
 }
 
 int ask_table_add(struct ask_table *table, const struct lessor_ask *from, enum lessor_size_class size_class,
@@ -168,10 +185,22 @@ int ask_note_sealed(struct ask *ask, struct lessor_slice lease_id, struct lessor
         return r;
 }
 
+static bool is_among(const struct lessor_slice *ids, size_t n, struct lessor_slice id)
+{
+        for (size_t i = 0; i < n; i++)
+                if (lessor_slice_equal(ids[i], id))
+                        return true;
+        return false;
+}
+
+bool ask_may_go_to(const struct ask *ask, struct lessor_slice device_key_id)
+{
+        return ask->n_allowed == 0 || is_among(ask->allowed, ask->n_allowed, device_key_id);
+}
+
 bool ask_may_come_from(const struct ask *ask, struct lessor_slice device_key_id)
 {
-        for (size_t i = 0; i < ask->n_devices; i++)
-                if (lessor_slice_equal(ask->devices[i], device_key_id))
-                        return true;
-        return ask->n_devices == 0;
+        if (ask->n_devices == 0) /* sealed by an earlier pump, which may have been free to choose */
+                return ask_may_go_to(ask, device_key_id);
+        return is_among(ask->devices, ask->n_devices, device_key_id);
 }

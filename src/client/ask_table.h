@@ -19,6 +19,8 @@ struct ask {
         struct lessor_slice lease_id; /* under which it was sealed last; absent: never */
         struct lessor_slice *devices; /* key ids that it was sealed to */
         size_t n_devices;
+        struct lessor_slice *allowed; /* key ids that it may be sealed to; in the arena */
+        size_t n_allowed;             /* 0: any */
 };
 
 /* All zero is an empty table. */
@@ -47,6 +49,9 @@ struct ask *ask_free(struct ask *ask);
 
 /* Notes under which lease and to which device it was sealed. Returns 0 or LESSOR_E_NOMEM. */
 int ask_note_sealed(struct ask *ask, struct lessor_slice lease_id, struct lessor_slice device_key_id);
+
+/* Whether it may be sealed to this device. */
+bool ask_may_go_to(const struct ask *ask, struct lessor_slice device_key_id);
 
 /* Whether an answer of this device can be one: it was sealed to it, or this pump never sealed it at all. */
 bool ask_may_come_from(const struct ask *ask, struct lessor_slice device_key_id);

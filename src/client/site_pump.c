@@ -225,6 +225,13 @@ static int serve(struct lessor_pump *pump, struct ask *ask, const struct lessor_
                 return 0; /* sealed a moment ago: the answer was on its way already */
         if (key_id_of_text(pending->device.identity, &device) == 0)
                 progress.device_key_id = key_id_text(&device);
+        if (!ask_may_go_to(ask, key_id_text(&device))) {
+                progress.step = LESSOR_ASK_LATER;
+                progress.error = LESSOR_E_PERMISSION;
+                progress.message = "a device that was not asked for holds the job, and gets nothing";
+                tell(pump, &progress);
+                return 0;
+        }
         progress.step = LESSOR_ASK_CLAIMED;
         tell(pump, &progress);
         r = site_seal(pump->client, pending, ask->payload, ask->stub.deadline_ms);

@@ -10,6 +10,7 @@
 #include "base/macro.h"
 #include "base/utf8.h"
 #include "base/uuid.h"
+#include "crypto/key_id.h"
 #include "lessor/args.h"
 #include "lessor/commands.h"
 #include "lessor/input.h"
@@ -42,6 +43,8 @@ struct question {
         struct cli *cli;
         struct lessor_site_options site;
         struct lessor_stub stub;
+        struct lessor_slice *device_key_ids; /* in the arena of the run */
+        size_t n_device_key_ids;
         char job_id[UUID_TEXT_LEN + 1];
         struct buf payload; /* wiped: it is what only a device may read */
         struct progress *progress;
@@ -136,6 +139,26 @@ static int read_stub(struct question *q)
         q->stub.audience = audience != NULL && strcmp(audience, "team") == 0 ? LESSOR_AUDIENCE_TEAM
                                                                              : LESSOR_AUDIENCE_PRIVATE;
         q->stub.deadline_ms = now_ms + in_ms;
+        return CLI_EXIT_OK;
+}
+
+static int read_device_keys(struct question *q)
+{
+        struct cli *cli = q->cli;
+
+        q->device_key_ids = lessor_arena_array(cli->arena, cli->n_values + 1, sizeof(*q->device_key_ids));
+        if (q->device_key_ids == NULL)
+                return cli_fail_nomem(cli);
+        for (size_t i = 0; i < cli->n_values; i++) {
+                const struct cli_value *v = &cli->values[i];
+
+                if (strcmp(v->option->name, "device-key") != 0)
+                        continue;
+                if (strncmp(v->text, "BYOLLM-", 7) != 0 || strlen(v->text) != KEY_ID_LEN)
+                        return cli_misuse(cli, "--device-key: \"%s\" is no key id (BYOLLM-XXXX-...)",
+                                          v->text);
+                q->device_key_ids[q->n_device_key_ids++] = lessor_slice_of(v->text);
+        }
         return CLI_EXIT_OK;
 }
 
@@ -384,7 +407,9 @@ static int ask(struct question *q)
                                                          .audience = q->stub.audience,
                                                          .purpose = q->stub.purpose,
                                                          .payload = buf_view(&q->payload),
-                                                         .deadline_ms = q->stub.deadline_ms},
+                                                         .deadline_ms = q->stub.deadline_ms,
+                                                         .device_key_ids = q->device_key_ids,
+                                                         .n_device_key_ids = q->n_device_key_ids},
                                     NULL);
         if (e < 0)
                 return cli_fail_error(q->cli, e, "cannot ask", NULL);
@@ -401,6 +426,8 @@ int run_ask(struct cli *cli)
 
         if (code == CLI_EXIT_OK)
                 code = read_stub(&q);
+        if (code == CLI_EXIT_OK)
+                code = read_device_keys(&q);
         if (code == CLI_EXIT_OK)
                 code = make_payload(&q);
         if (code != CLI_EXIT_OK)

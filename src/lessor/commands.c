@@ -130,6 +130,8 @@ static const struct cli_option ask_options[] = {
         {"site", "SITE", "the site that asks, as registered", COMPLETE_NOTHING, NULL},
         {"site-keys", "FILE", "its key file", COMPLETE_FILE, NULL},
         {"owner", "USER", "whose devices shall answer", COMPLETE_NOTHING, NULL},
+        {"device-key", "KEYID", "seal it to a device of this key only; again for more (any)",
+         COMPLETE_NOTHING, NULL},
         {"purpose", "NAME", "what it is for, as the site declares it", COMPLETE_NOTHING, NULL},
         {"kind", "KIND", "chat or generate (chat)", COMPLETE_WORDS, KINDS},
         {"audience", "WHO", "private: the owner's devices; team: the team's too (private)", COMPLETE_WORDS,
@@ -158,7 +160,9 @@ const struct cli_command cli_commands[] = {
         {"ask", "PROMPT|-", 1, 1, PEER_RELAY, COMPLETE_NOTHING, ask_options, run_ask,
          "seal a prompt to a device of the owner's, and print its opened answer",
          "The relay sees that there is a question, never what it says. The answer is on stdout; how it goes\n"
-         "on is on stderr. Ctrl-C withdraws the job.",
+         "on is on stderr. Ctrl-C withdraws the job. With --device-key, a relay that was taken over cannot "
+         "have\n"
+         "the prompt sealed to a device of its own.",
          "lessor ask --site demo --site-keys demo.json --owner alice \"what is a lease?\"\n"
          "lessor ask --site demo --site-keys demo.json --owner alice --deadline 90s --json - <question.txt"},
 

@@ -386,6 +386,18 @@ class WorkFlow(Case):
                                  "error": {"code": str, "message": str, "retryable": bool},
                                  "provenance": dict})
 
+    def test_a_device_that_was_not_asked_for_gets_nothing(self):
+        self.pair("alice")
+        device = self.lessor("device", "ls", "--json").json["devices"][0]["keyId"]
+        other = self.lessor("keys", "new", "other.json", "--json").json["keyId"]
+        self.run_device()
+        answer = self.ask("--owner", "alice", "--device-key", other, "--deadline", "3s", "x", code=6)
+        self.assertIn("was not asked for", answer.err)
+        self.assertNotIn("sealed", answer.err)
+        answer = self.ask("--owner", "alice", "--device-key", other, "--device-key", device, "y")
+        self.assertEqual(answer.out, "y\n")
+        self.ask("--owner", "alice", "--device-key", "mine", "x", code=2)
+
     def test_a_deadline_passes(self):
         self.assertIn("deadline", self.ask("--owner", "alice", "--deadline", "1s", "x", code=6).err)
 
