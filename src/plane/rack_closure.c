@@ -8,7 +8,6 @@
 #include "base/encode.h"
 #include "base/limits.h"
 #include "objects/io.h"
-#include "wire/lease_event.h"
 #include "wire/rack_message.h"
 
 #define HASH_BYTES 32
@@ -230,6 +229,28 @@ static const char *problem_of(int e)
         return e == LESSOR_E_NOT_FOUND ? "an object of the closure is missing" : lessor_error_text(e);
 }
 
+int closure_list(struct lessor_object_store *objects, struct lessor_slice repo,
+                 const struct lease_closure *closure, struct lessor_arena *arena,
+                 struct lessor_slice **ret_hashes, size_t *ret_n)
+{
+        struct rack_closure_list list = {closure->hashes, closure->n_hashes};
+        int e = 0;
+
+        if (closure->object.p != NULL) {
+                e = read_list(objects, repo, closure, arena, &list);
+                if (e == 0 && (int64_t)list.n_hashes != closure->count)
+                        e = LESSOR_E_INVALID;
+                for (size_t i = 0; e == 0 && i < list.n_hashes; i++)
+                        if (!lessor_object_hash_valid(list.hashes[i]))
+                                e = LESSOR_E_INVALID;
+        }
+        if (e < 0)
+                return e;
+        *ret_hashes = list.hashes;
+        *ret_n = list.n_hashes;
+        return 0;
+}
+
 static int read_closure(struct closure_cache *cache, const struct lessor_lease *lease,
                         struct lessor_arena *arena, struct closure **ret_closure, const char **problem)
 {
@@ -240,15 +261,7 @@ static int read_closure(struct closure_cache *cache, const struct lessor_lease *
 
         if (e < 0)
                 return e;
-        list = (struct rack_closure_list){closure.hashes, closure.n_hashes};
-        if (closure.object.p != NULL) {
-                e = read_list(cache->objects, repo, &closure, arena, &list);
-                if (e == 0 && (int64_t)list.n_hashes != closure.count)
-                        e = LESSOR_E_INVALID;
-                for (size_t i = 0; e == 0 && i < list.n_hashes; i++)
-                        if (!lessor_object_hash_valid(list.hashes[i]))
-                                e = LESSOR_E_INVALID;
-        }
+        e = closure_list(cache->objects, repo, &closure, arena, &list.hashes, &list.n_hashes);
         if (e == 0)
                 e = touch_all(cache->objects, repo, &list);
         if (e == 0 && closure.object.p != NULL)

@@ -5,6 +5,7 @@
 #include "base/macro.h"
 #include "lessor/lease_types.h"
 #include "lessor/object_store.h"
+#include "wire/lease_event.h"
 
 /*
  * What the guest of a lease may read (rack-protocol 11): the hashes of its closure, and where they stand in
@@ -40,5 +41,16 @@ int closure_cache_admits(struct closure_cache *cache, const struct lessor_lease 
 
 /* Whether the closure of a lease is remembered just now. */
 bool closure_cache_knows(struct closure_cache *cache, const struct lessor_lease_name *name);
+
+/*
+ * The hashes that a closure lists, from its object if that is where they are. That object itself is not among
+ * them. Nothing is referenced. Blocks on the disk in that case.
+ *
+ * Returns 0; LESSOR_E_MALFORMED, LESSOR_E_INVALID, LESSOR_E_NOT_FOUND, LESSOR_E_TOO_LARGE (it cannot be read
+ * whole); what the object store says; LESSOR_E_NOMEM.
+ */
+int closure_list(struct lessor_object_store *objects, struct lessor_slice repo,
+                 const struct lease_closure *closure, struct lessor_arena *arena,
+                 struct lessor_slice **ret_hashes, size_t *ret_n);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/uuid.h"
 #include "objects/io.h"
 #include "objects/object_graph.h"
+#include "plane/collection.h"
 #include "wire/lease_event.h"
 #include "wire/rack_message.h"
 #include "wire/task_objects.h"
@@ -47,6 +48,8 @@ static int check_terms(const struct rack_terms *terms, const char **problem)
 {
         if (!lessor_object_repo_valid(terms->repo))
                 *problem = "repo: must be 1 to 128 letters, digits, `.`, `_` and `-`";
+        else if (lessor_slice_equal(terms->repo, LESSOR_SLICE(RACK_LAYER_REPO)))
+                *problem = "repo: " RACK_LAYER_REPO " is for the layers of environments";
         else if (!rack_tier_valid(terms->tier))
                 *problem = "tier: must be 1 to 64 letters, digits, `.`, `_` and `-`";
         else if (terms->compute_size.p != NULL && !rack_size_valid(terms->compute_size))

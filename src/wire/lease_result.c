@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/buf.h"
 #include "base/json_read.h"
 #include "base/macro.h"
 
@@ -154,4 +155,62 @@ int lease_result_read(struct lessor_slice text, struct lessor_arena *arena,
         else if (ret_problem != NULL)
                 *ret_problem = problem;
         return e == 0 || e == LESSOR_E_NOMEM ? e : LESSOR_E_INVALID; /* R073 */
+}
+
+/* --- Another output hash --- */
+
+struct rewriting {
+        struct lessor_slice text, hash;
+        struct buf out;
+        const char *from; /* of what was not copied yet */
+        bool found;
+        bool any; /* there is a member */
+};
+
+static void rewrite_member(void *context, const struct json *member, struct lessor_slice value)
+{
+        struct rewriting *r = context;
+
+        r->any = true;
+        if (!lessor_slice_equal(member->key, LESSOR_SLICE("outputHash")))
+                return;
+        r->found = true;
+        buf_append(&r->out, r->from, (size_t)(value.p - r->from));
+        buf_printf(&r->out, "\"%.*s\"", (int)r->hash.n, r->hash.p);
+        r->from = value.p + value.n;
+}
+
+/* Copies the rest, with a new member before the brace if there was none. */
+static void rewrite_end(struct rewriting *r)
+{
+        const char *end = r->text.p + r->text.n, *brace = end;
+
+        while (brace > r->from && brace[-1] != '}')
+                brace--;
+        brace--;
+        if (!r->found) {
+                buf_append(&r->out, r->from, (size_t)(brace - r->from));
+                buf_printf(&r->out, "%s\"outputHash\":\"%.*s\"", r->any ? "," : "", (int)r->hash.n,
+                           r->hash.p);
+                r->from = brace;
+        }
+        buf_append(&r->out, r->from, (size_t)(end - r->from));
+}
+
+int lease_result_with_output(struct lessor_slice text, struct lessor_slice hash, struct lessor_arena *arena,
+                             struct lessor_slice *ret_text)
+{
+        struct rewriting r = {.text = text, .hash = hash, .from = text.p};
+        int e;
+
+        buf_init(&r.out);
+        e = json_read_members(text, arena, rewrite_member, &r, NULL);
+        if (e == 0) {
+                rewrite_end(&r);
+                e = buf_failed(&r.out);
+        }
+        if (e == 0)
+                e = lessor_arena_copy(arena, buf_view(&r.out), ret_text);
+        buf_done(&r.out);
+        return e == 0 || e == LESSOR_E_NOMEM ? e : LESSOR_E_INVALID;
 }

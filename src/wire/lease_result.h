@@ -25,4 +25,17 @@
 int lease_result_read(struct lessor_slice text, struct lessor_arena *arena,
                       struct lessor_verdict *ret_verdict, const char **ret_problem);
 
+/*
+ * The same result with another output hash, for bytes that the server itself took in and hashed (R083): every
+ * `outputHash` that it has is replaced, or one is added at its end; all else stays as it stands.
+ *
+ * text      a result that lease_result_read takes
+ * hash      64 hex digits
+ * arena     owns the new text
+ *
+ * Returns 0; LESSOR_E_INVALID (it is no object); LESSOR_E_NOMEM.
+ */
+int lease_result_with_output(struct lessor_slice text, struct lessor_slice hash, struct lessor_arena *arena,
+                             struct lessor_slice *ret_text);
+
 #endif

@@ -272,6 +272,33 @@ static void a_large_result_is_read(void **state)
         buf_done(&text);
 }
 
+/* R083 */
+static void the_output_hash_is_replaced(void **state)
+{
+        static const struct {
+                const char *text, *expected;
+        } cases[] = {
+                {"{ }", "{ \"outputHash\":\"" HASH "\"}"},
+                {" {\"a\":{\"outputHash\":1}}\n",
+                 " {\"a\":{\"outputHash\":1},\"outputHash\":\"" HASH "\"}\n"},
+                {"{\"a\":1,\"outputHash\" : \"x\" ,\"b\":[]}",
+                 "{\"a\":1,\"outputHash\" : \"" HASH "\" ,\"b\":[]}"},
+                {"{\"outputHash\":1,\"output\\u0048ash\":2}",
+                 "{\"outputHash\":\"" HASH "\",\"output\\u0048ash\":\"" HASH "\"}"},
+        };
+        struct world *w = *state;
+        struct lessor_slice text;
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                assert_int_equal(lease_result_with_output(lessor_slice_of(cases[i].text), LESSOR_SLICE(HASH),
+                                                          w->arena, &text),
+                                 0);
+                assert_string_equal(text.p, cases[i].expected);
+        }
+        assert_int_equal(lease_result_with_output(LESSOR_SLICE("[]"), LESSOR_SLICE(HASH), w->arena, &text),
+                         LESSOR_E_INVALID);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -290,6 +317,7 @@ int main(void)
                 TEST(what_is_not_checked_may_be_anything),
                 TEST(nesting_ends_at_64),
                 TEST(a_large_result_is_read),
+                TEST(the_output_hash_is_replaced),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
