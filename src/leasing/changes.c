@@ -80,7 +80,7 @@ static void credential_change_of(struct change_node *node, struct lease_change *
 
 static void part_change_of(struct change_node *node, struct lease_change *c)
 {
-        const struct lease *lease;
+        struct lease *lease;
 
         if (node->kind == RECORD_ATTEMPT) {
                 const struct attempt *a = container_of(node, struct attempt, change);
@@ -110,6 +110,7 @@ static void part_change_of(struct change_node *node, struct lease_change *c)
                 capability_borrow(cap, &c->capability);
         }
         c->seq = lease->seq;
+        c->handle = lease;
 }
 
 static void environment_change_of(struct change_node *node, struct lease_change *c)
@@ -160,6 +161,10 @@ bool lease_engine_change(const struct lease_engine *e, struct lease_change *ret_
         case RECORD_POLICY:
                 ret_change->what = LEASE_CHANGE_POLICY_PUT;
                 ret_change->require_start_approval = e->require_start_approval;
+                break;
+        case RECORD_TURN:
+                ret_change->what = LEASE_CHANGE_TURN_PUT;
+                ret_change->turn = e->turn->text;
                 break;
         }
         return true;
@@ -280,6 +285,11 @@ static enum lessor_lease_event_kind next_kind(struct event_node *node)
 
         node->bits &= ~(1u << bit);
         return bit;
+}
+
+bool lease_engine_has_event(const struct lease_engine *e)
+{
+        return e->events != NULL;
 }
 
 bool lease_engine_event_take(struct lease_engine *e, struct lease_engine_event *ret_event)

@@ -58,6 +58,7 @@ int lease_engine_new(const struct lessor_lease_options *options,
         e->all_environments.cmp = environment_by_order;
         e->next_seq = e->next_rack = e->next_environment = e->next_timer = 1;
         e->policy_change.kind = e->policy_event.kind = RECORD_POLICY;
+        e->turn_change.kind = RECORD_TURN;
         e->events_end = &e->events;
         e->free_attachment = free_attachment;
         *ret_engine = e;

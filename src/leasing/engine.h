@@ -216,9 +216,10 @@ struct lease_change {
                 LEASE_CHANGE_ENVIRONMENT_PUT, /* (env_hash, e3_version); order as with racks */
                 LEASE_CHANGE_ENVIRONMENT_REMOVED,
                 LEASE_CHANGE_POLICY_PUT,
+                LEASE_CHANGE_TURN_PUT, /* turn; there is one at most */
         } what;
         uint64_t seq;         /* of the lease, with all that belong to one */
-        struct lease *handle; /* with LEASE_CHANGE_PUT and _REMOVED, for the attachment */
+        struct lease *handle; /* likewise, for the attachment */
         bool is_new;          /* with LEASE_CHANGE_PUT: its event is to be written */
         bool result_changed;  /* with LEASE_CHANGE_PUT: its result is to be written */
         bool soft; /* with LEASE_CHANGE_RACK_PUT: only when it was seen has changed; may wait up to 30 s */
@@ -234,7 +235,8 @@ struct lease_change {
         struct lessor_enrolment enrolment;
         struct lessor_environment environment;
         bool require_start_approval;
-        void *held; /* the engine's own */
+        struct lessor_slice turn; /* the owner whose lease was granted last */
+        void *held;               /* the engine's own */
 };
 
 /*
@@ -247,6 +249,9 @@ bool lease_engine_change(const struct lease_engine *e, struct lease_change *ret_
 struct lessor_slice lease_change_tier(const struct lease_change *change, size_t i);
 /* Returns whether there was one. */
 bool lease_engine_change_drop(struct lease_engine *e);
+
+/* Whether there is an event to take. Something may happen without a record changing. */
+bool lease_engine_has_event(const struct lease_engine *e);
 
 /* --- What happened: for the listener --- */
 
@@ -294,12 +299,14 @@ int lease_engine_restore_enrolment(struct lease_engine *e, const struct lessor_e
 int lease_engine_restore_environment(struct lease_engine *e, const struct lessor_environment *from,
                                      uint64_t order);
 void lease_engine_restore_policy(struct lease_engine *e, bool require_start_approval);
+int lease_engine_restore_turn(struct lease_engine *e, struct lessor_slice owner);
 
 /*
- * Never gives a new lease this seq or a lower one. A store keeps the highest that it ever saw, since the
- * lease that had it may be forgotten, and pages of a list are named by it.
+ * Never gives a new lease this seq, or a new rack or environment this order, or a lower one. A store keeps
+ * the highest seq that it ever saw, since the lease that had it may be forgotten, and pages of a list are
+ * named by it; of the others those of rows that could not be restored.
  */
-void lease_engine_reserve(struct lease_engine *e, uint64_t seq);
+void lease_engine_reserve(struct lease_engine *e, uint64_t seq, uint64_t rack, uint64_t environment);
 
 /* Asserts the invariants that engine_internal.h numbers. For tests: it looks at everything. */
 void lease_engine_check(const struct lease_engine *e);

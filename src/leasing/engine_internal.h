@@ -54,6 +54,7 @@ enum record_kind {
         RECORD_ENROLMENT,
         RECORD_ENVIRONMENT,
         RECORD_POLICY,
+        RECORD_TURN,
 };
 
 /* In the list of changes while `queued`. */
@@ -301,7 +302,7 @@ struct lease_engine {
         unsigned n_listings;
         struct word *turn; /* the owner of the last claim; NULL: none yet */
         bool require_start_approval;
-        struct change_node policy_change;
+        struct change_node policy_change, turn_change;
         struct event_node policy_event;
         struct change_node *changes, *changes_end;
         struct event_node *events, **events_end;

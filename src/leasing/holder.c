@@ -39,10 +39,13 @@ static void grant(struct lease_engine *e, struct lease *lease, struct attempt *a
         lease->deadline_ms = time_later(now_ms, e->options.visibility_ms); /* R051 */
         lease->attempts_spent++;
         lease_enter(e, lease);
-        word_unref(e, e->turn);
-        e->turn = word_ref(lease->lane->of_tier->owner);
         note_change(e, &lease->change);
         note_change(e, &a->change);
+        if (e->turn != lease->lane->of_tier->owner) {
+                word_unref(e, e->turn);
+                e->turn = word_ref(lease->lane->of_tier->owner);
+                note_change(e, &e->turn_change);
+        }
         note_event(e, &lease->event, LESSOR_EVENT_CLAIMED);
 }
 

@@ -345,7 +345,7 @@ static void note_beat(struct lease_engine *e, struct rack *rack, const struct le
         rack->last_boot = TAKE(p->boot);
         rack->healthy = beat->healthy;
         rack->last_seen_ms = rack->last_beat_ms = now_ms;
-        if (first)
+        if (first || changed)
                 note_change(e, &rack->change);
         else
                 note_seen(e, rack);

@@ -289,10 +289,28 @@ int lease_engine_restore_lease(struct lease_engine *e, const struct lease_row *r
         return 0;
 }
 
-void lease_engine_reserve(struct lease_engine *e, uint64_t seq)
+static void reserve(uint64_t taken, uint64_t *next)
 {
-        if (seq >= e->next_seq && seq < UINT64_MAX)
-                e->next_seq = seq + 1;
+        if (taken >= *next && taken < UINT64_MAX)
+                *next = taken + 1;
+}
+
+void lease_engine_reserve(struct lease_engine *e, uint64_t seq, uint64_t rack, uint64_t environment)
+{
+        reserve(seq, &e->next_seq);
+        reserve(rack, &e->next_rack);
+        reserve(environment, &e->next_environment);
+}
+
+int lease_engine_restore_turn(struct lease_engine *e, struct lessor_slice owner)
+{
+        struct word *turn = word_get(e, owner);
+
+        if (turn == NULL)
+                return LESSOR_E_NOMEM;
+        word_unref(e, e->turn);
+        e->turn = turn;
+        return 0;
 }
 
 int lease_engine_restore_token(struct lease_engine *e, const struct rack_token_row *row)

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "lease_store_kinds.h"
 
+#include <stdio.h>
+
 #include "base/macro.h"
 #include "leasing/memory.h"
+#include "leasing/sqlite.h"
 
 static int make_memory(const struct lessor_lease_options *options, struct clock *clock,
                        const struct lessor_lease_listener *listener, const char *directory,
@@ -12,8 +15,24 @@ static int make_memory(const struct lessor_lease_options *options, struct clock 
         return lease_memory_store_new(options, clock, listener, ret_store);
 }
 
+static int make_sqlite(const struct lessor_lease_options *options, struct clock *clock,
+                       const struct lessor_lease_listener *listener, const char *directory,
+                       struct lessor_lease_store **ret_store)
+{
+        struct buf problem;
+        int r;
+
+        buf_init(&problem);
+        r = lease_sqlite_store_new(directory, options, clock, listener, NULL, ret_store, &problem);
+        if (r < 0)
+                fprintf(stderr, "sqlite: %.*s\n", (int)problem.n, problem.p == NULL ? "" : problem.p);
+        buf_done(&problem);
+        return r;
+}
+
 const struct lease_store_kind lease_store_kinds[] = {
         {.name = "memory", .make = make_memory},
+        {.name = "sqlite", .durable = true, .make = make_sqlite},
 };
 const size_t n_lease_store_kinds = ARRAY_SIZE(lease_store_kinds);
 

@@ -15,8 +15,7 @@ const struct lessor_lease_options history_options = {
         .rack_expiry_ms = 900000,
         .max_open = 48,
         .max_capabilities = 40,
-        /* Whose turn it is starts over with a restart; without turns nothing does. */
-        .interleave = false,
+        .interleave = true,
         .heed_health = true,
 };
 

@@ -168,6 +168,8 @@ void mirror_take(struct mirror *m, struct lease_engine *e)
         while (lease_engine_change(e, &c)) {
                 if (c.what == LEASE_CHANGE_POLICY_PUT) {
                         m->require_start_approval = c.require_start_approval;
+                } else if (c.what == LEASE_CHANGE_TURN_PUT) {
+                        assert_int_equal(lessor_arena_copy(m->arena, c.turn, &m->turn), 0);
                 } else {
                         copy_texts(m, &c);
                         if (c.seq > m->last_seq)
@@ -227,7 +229,9 @@ void mirror_restore(struct mirror *m, struct lease_engine *e)
         struct lease_change c;
 
         lease_engine_restore_policy(e, m->require_start_approval);
-        lease_engine_reserve(e, m->last_seq);
+        lease_engine_reserve(e, m->last_seq, 0, 0);
+        if (m->turn.p != NULL)
+                assert_int_equal(lease_engine_restore_turn(e, m->turn), 0);
         for (const struct mirrored *at = m->rows; at != NULL; at = at->next) {
                 if (at->c.what == LEASE_CHANGE_RACK_PUT)
                         assert_int_equal(lease_engine_restore_rack(e, &at->c.rack, at->c.order), 0);

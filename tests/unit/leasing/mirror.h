@@ -10,6 +10,7 @@ struct mirror {
         struct lessor_arena *arena; /* of all texts that ever were */
         uint64_t last_seq;          /* the highest ever: a store keeps it beside its rows */
         bool require_start_approval;
+        struct lessor_slice turn; /* absent: none yet */
 };
 
 void mirror_init(struct mirror *m);
