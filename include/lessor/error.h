@@ -52,7 +52,8 @@
         X(TARGET_LIMIT, "the lease has declared as many objects as it may")                     \
         X(BOOT_CHANGED, "the rack has started again since")                                     \
         X(MISMATCH, "the bytes are not those that were announced")                              \
-        X(FULL, "there is no room for more")
+        X(FULL, "there is no room for more")                                                    \
+        X(ABORTED, "it was broken off")
 
 enum lessor_error {
         LESSOR_OK = 0,

@@ -42,10 +42,16 @@
 #define LIMIT_RESULTS_READ   268435456 /* what a site reads of a relay that does not stop at LIMIT_ANSWER */
 #define LIMIT_HELD_WAIT_MS   25000     /* longest `wait` of pending and results */
 #define LIMIT_HTTP_HEADERS   100
-#define LIMIT_HTTP_DISCARD   8388608 /* bytes of a refused body that are read before the answer */
+#define LIMIT_HTTP_DISCARD   8388608 /* bytes of a refused body that are read before, or after, the answer */
 #define LIMIT_CONTROL_JOBS   10000   /* jobs that one answer of the control API looks at */
 #define LIMIT_CONTROL_LEASES 10000   /* leases likewise, but for those of one run */
 #define LIMIT_BODY_LEASE     4194304 /* a new lease with its event */
+
+/* Requests that stream, or wait for a disk */
+#define LIMIT_HTTP_LINGERING     256    /* refused connections that are read on at once */
+#define LIMIT_HTTP_UPLOADS       256    /* streamed bodies at once */
+#define LIMIT_HTTP_UPLOAD_MEMORY 262144 /* bytes that one of them holds in memory */
+#define LIMIT_HTTP_OFFLOADS      1024   /* requests that wait for, or do, blocking work */
 
 /* JSON from outside */
 #define LIMIT_JSON_DEPTH  64

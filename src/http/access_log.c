@@ -35,10 +35,9 @@ void access_log_write(const struct request *r, unsigned status, bool delivered, 
                  LOG_TEXT("method", or_absent(r->public.method)),
                  LOG_CSTR("route", r->slot == NULL ? "-" : r->slot->route->name),
                  LOG_TEXT("path", or_absent(r->public.path)), LOG_INT("status", status),
-                 LOG_INT("in", (int64_t)r->received),
-                 LOG_INT("out", delivered ? (int64_t)r->answer_text.n : 0), LOG_INT("us", duration_us),
-                 LOG_TEXT("peer", or_absent(peer_text(c))), LOG_TEXT("caller", or_absent(r->caller)),
-                 LOG_BOOL("delivered", delivered));
+                 LOG_INT("in", (int64_t)r->received), LOG_INT("out", (int64_t)r->answer_bytes),
+                 LOG_INT("us", duration_us), LOG_TEXT("peer", or_absent(peer_text(c))),
+                 LOG_TEXT("caller", or_absent(r->caller)), LOG_BOOL("delivered", delivered));
 }
 
 void http_log_caller(struct http_request *request, struct lessor_slice caller)

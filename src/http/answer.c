@@ -10,28 +10,22 @@
 
 struct error_name {
         unsigned status;
-        const char *name;   /* "error" of the body */
-        const char *phrase; /* of a status line that MHD does not write */
+        const char *name; /* "error" of the body */
 };
 
 /* Only words of the protocol (relay-protocol 5): its clients know no others, and the status says the rest. */
 static const struct error_name error_names[] = {
-        {400, "bad-request", "Bad Request"},
-        {404, "not-found", "Not Found"},
-        {408, "bad-request", "Request Timeout"},
-        {413, "bad-request", "Content Too Large"},
-        {431, "bad-request", "Request Header Fields Too Large"},
-        {500, "server-error", "Internal Server Error"},
-        {503, "server-error", "Service Unavailable"},
+        {400, "bad-request"}, {404, "not-found"},    {408, "bad-request"},  {413, "bad-request"},
+        {431, "bad-request"}, {500, "server-error"}, {503, "server-error"},
 };
 
-static const struct error_name *error_name(unsigned status)
+static const char *error_name(unsigned status)
 {
         for (size_t i = 0; i < ARRAY_SIZE(error_names); i++) {
                 if (error_names[i].status == status)
-                        return &error_names[i];
+                        return error_names[i].name;
         }
-        return &error_names[ARRAY_SIZE(error_names) - 2];
+        return "server-error";
 }
 
 static void error_text(struct buf *out, unsigned status, const char *why)
@@ -40,7 +34,7 @@ static void error_text(struct buf *out, unsigned status, const char *why)
 
         json_writer_init(&w, out);
         json_open_object(&w);
-        json_member_cstr(&w, "error", error_name(status)->name);
+        json_member_cstr(&w, "error", error_name(status));
         if (why != NULL)
                 json_member_cstr(&w, "message", why);
         json_close_object(&w);
@@ -54,6 +48,30 @@ void answer_error(struct request *r, unsigned status, const char *why)
         r->content_type = "application/json";
         r->answer_text = buf_view(&r->answer);
         r->answered = true;
+}
+
+void answer_refusal(struct request *r, unsigned status, const char *why)
+{
+        const struct http_gate *gate = r->public.route == NULL ? NULL : r->public.route->gate;
+
+        if (r->answered)
+                return;
+        if (status == 503)
+                (void)!http_answer_header(&r->public, "Retry-After", "1");
+        if (gate != NULL && gate->refuse != NULL)
+                gate->refuse(&r->public, status, why, route_context(r));
+        if (!r->answered)
+                answer_error(r, status, why);
+}
+
+void answer_drop(struct request *r)
+{
+        buf_done(&r->answer);
+        r->answered = false;
+        r->answer_headers = NULL;
+        r->answer_text = (struct lessor_slice){NULL, 0};
+        r->answer_response = NULL;
+        r->content_type = NULL;
 }
 
 void http_answer(struct http_request *request, unsigned status, const char *content_type, struct buf *body)
@@ -148,10 +166,16 @@ bool http_peer_gone(struct http_request *request)
 /* The text stays ours: request_completed() comes before it is given back. */
 static struct MHD_Response *response_new(struct request *r)
 {
-        struct MHD_Response *response = MHD_create_response_from_buffer(
-                r->answer_text.n, (void *)r->answer_text.p, MHD_RESPMEM_PERSISTENT);
+        struct MHD_Response *response;
         bool good;
 
+        if (r->answer_response != NULL) {
+                response = r->answer_response(r);
+        } else {
+                r->answer_bytes = r->answer_text.n;
+                response = MHD_create_response_from_buffer(r->answer_text.n, (void *)r->answer_text.p,
+                                                           MHD_RESPMEM_PERSISTENT);
+        }
         if (response == NULL)
                 return NULL;
         good = r->content_type == NULL ||
@@ -167,12 +191,32 @@ static struct MHD_Response *response_new(struct request *r)
         return response;
 }
 
-enum MHD_Result answer_queue(struct request *r)
+/* When the answer must have gone. */
+static void answer_due(struct request *r)
 {
         const struct http_options *options = &r->server->options;
+
+        if (r->deadline_ms == 0) {
+                connection_due(r->connection, clock_monotonic_ms() + options->body_ms +
+                                                      (int64_t)(r->answer_bytes * 1000 / options->body_rate));
+                return;
+        }
+        connection_due(r->connection, r->deadline_ms);
+        keeper_due(r->server->keeper, r->deadline_ms);
+}
+
+enum MHD_Result answer_queue(struct request *r)
+{
         struct connection *c = r->connection;
         struct MHD_Response *response;
         enum MHD_Result queued;
+
+        if (r->broken) {
+                r->phase = PHASE_ANSWERED;
+                answer_raw(r);
+                keeper_linger(r->server->keeper, c);
+                return MHD_NO;
+        }
 
         /* A system call, and worth it: a client that died with its request still in our queue left before the
          * keeper could say so, and what it claimed would wait out its window with nobody. */
@@ -182,40 +226,51 @@ enum MHD_Result answer_queue(struct request *r)
         if (response == NULL)
                 return MHD_NO;
         atomic_store_explicit(&c->sending, true, memory_order_relaxed);
-        connection_due(c, clock_monotonic_ms() + options->body_ms +
-                                  (int64_t)(r->answer_text.n * 1000 / options->body_rate));
+        answer_due(r);
         r->phase = PHASE_ANSWERED;
         queued = MHD_queue_response(c->mhd, r->status, response);
         MHD_destroy_response(response);
         return queued;
 }
 
-void answer_raw(struct request *r, unsigned status, const char *why)
+static void write_head(const struct request *r, struct buf *out)
 {
-        struct connection *c = r->connection;
-        const union MHD_ConnectionInfo *tls;
-        struct buf body, text;
         char date[40] = "";
         struct tm tm;
         time_t now = time(NULL);
 
         if (gmtime_r(&now, &tm) != NULL)
                 strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &tm);
-        buf_init(&body);
+        buf_printf(out, "HTTP/1.1 %u %s\r\nDate: %s\r\nConnection: close\r\n", r->status,
+                   MHD_get_reason_phrase_for(r->status), date);
+        if (r->content_type != NULL)
+                buf_printf(out, "Content-Type: %s\r\n", r->content_type);
+        for (const struct answer_header *h = r->answer_headers; h != NULL; h = h->next)
+                buf_printf(out, "%s: %s\r\n", h->name, h->value);
+        buf_printf(out, "Content-Length: %zu\r\n\r\n", r->answer_text.n);
+        buf_slice(out, r->answer_text);
+}
+
+/* What is sent here is short, and the peer's window has been empty all the time. */
+void answer_raw(struct request *r)
+{
+        struct connection *c = r->connection;
+        const union MHD_ConnectionInfo *tls =
+                MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+        struct buf text;
+        ssize_t sent = -1;
+
+        if (!r->answered || r->gone || r->answer_response != NULL)
+                return;
         buf_init(&text);
-        error_text(&body, status, why);
-        buf_printf(&text,
-                   "HTTP/1.1 %u %s\r\nDate: %s\r\nConnection: close\r\nContent-Type: application/json\r\n"
-                   "Content-Length: %zu\r\n\r\n",
-                   status, error_name(status)->phrase, date, body.n);
-        buf_slice(&text, buf_view(&body));
-        tls = MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
-        if (buf_failed(&body) == 0 && buf_failed(&text) == 0) {
+        write_head(r, &text);
+        if (buf_failed(&text) == 0) {
                 if (tls != NULL && tls->tls_session != NULL)
-                        (void)!gnutls_record_send(tls->tls_session, text.p, text.n);
+                        sent = gnutls_record_send(tls->tls_session, text.p, text.n);
                 else
-                        (void)!send(c->fd, text.p, text.n, MSG_DONTWAIT | MSG_NOSIGNAL);
+                        sent = send(c->fd, text.p, text.n, MSG_DONTWAIT | MSG_NOSIGNAL);
         }
+        r->raw = sent >= 0 && (size_t)sent == text.n;
+        r->answer_bytes = r->answer_text.n;
         buf_done(&text);
-        buf_done(&body);
 }

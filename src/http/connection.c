@@ -76,6 +76,9 @@ static struct connection *connection_begin(struct worker *worker, struct MHD_Con
         atomic_store(&c->left, false);
         atomic_store(&c->overdue, false);
         atomic_store(&c->sending, false);
+        atomic_store(&c->aborted, false);
+        c->asleep = c->on_job = c->ended = false;
+        c->detained = NULL;
         atomic_store(&c->suspension, SUSPENSION_NONE);
         atomic_store(&c->idle_since_ms, clock_monotonic_ms());
         connection_due(c, clock_monotonic_ms() + server->options.header_ms);
@@ -107,7 +110,10 @@ static void connection_end(struct http_server *server, struct connection *c)
         c->live = false;
         server->n_live--;
         worker_forget(c); /* nobody queues it from here on */
-        connection_retire(server, c);
+        if (c->detained == NULL)
+                connection_retire(server, c);
+        else
+                c->ended = true;
         if (server->n_live == 0)
                 pthread_cond_broadcast(&server->emptied);
         pthread_mutex_unlock(&server->lock);
@@ -158,6 +164,17 @@ int64_t connections_cut_overdue(struct http_server *server, int64_t now_ms)
         }
         pthread_mutex_unlock(&server->lock);
         return next_ms;
+}
+
+void connection_abort(struct http_server *server, struct connection *c)
+{
+        pthread_mutex_lock(&server->lock);
+        if (c->live) {
+                atomic_store(&c->left, true);
+                connection_wake(c, SUSPENSION_GONE);
+                connection_cut(c, SHUT_RDWR);
+        }
+        pthread_mutex_unlock(&server->lock);
 }
 
 void connection_left(struct http_server *server, struct connection *c)

@@ -198,6 +198,15 @@ unsigned headers_read(struct request *r, struct MHD_Connection *mhd, const char 
         return 0;
 }
 
+int64_t http_body_length(struct http_request *request)
+{
+        const struct request *r = request_of(request);
+
+        if (r->chunked)
+                return -1;
+        return r->content_length > INT64_MAX ? INT64_MAX : (int64_t)r->content_length;
+}
+
 struct lessor_slice http_header(struct http_request *request, const char *name)
 {
         struct request *r = request_of(request);

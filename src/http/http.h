@@ -26,10 +26,48 @@ struct http_request {
         struct lessor_slice query;  /* as sent, without the `?`; absent when there is none */
         struct lessor_slice body;   /* whole; n is 0 when there is none */
         const struct http_route *route;
+        void *admitted;      /* what the route's `admit` left for the handler: the caller, mostly */
         int64_t received_us; /* clock_monotonic_us() at which the request line was there */
 };
 
 typedef void http_handler(struct http_request *request, void *context);
+
+/*
+ * Words a refusal of the server's own, by answering. `why` is static text.
+ *
+ * 400  the handler neither answered nor received the body that it is for (never for a broken body: MHD words
+ *      that itself)
+ * 404  of http_gate.any_method
+ * 408  the body took too long
+ * 413  the body is larger than the route's limit
+ * 503  memory, or room for uploads and blocking work, is short; `Retry-After` is there already
+ */
+typedef void http_refuse(struct http_request *request, unsigned status, const char *why, void *context);
+
+/*
+ * What happens to a request of a route before its body. A route without a gate takes the body and then runs
+ * its handler.
+ *
+ * With a gate the order is: headers, `admit`, method, declared length, body (or `100 Continue` and the body),
+ * handler. What is answered before the body was read goes out at once, and the connection ends: it is closed
+ * for writing and read on for a moment, so that a client which still sends gets to see the answer. A body
+ * that exceeds the limit or its time is given up at once, in the same way.
+ */
+struct http_gate {
+        /*
+         * Runs before a byte of the body is taken. It answers, which refuses the request; or it does neither,
+         * which admits it, and may leave something in request->admitted. It may suspend or offload first.
+         * What it noted with http_answer_after() holds back whatever is answered in the end, unless that is
+         * noted anew. NULL: everybody.
+         */
+        http_handler *admit;
+        http_refuse *refuse; /* NULL: `{"error":…,"message":…}` */
+        int64_t body_ms; /* time for the whole body, from the headers on; 0: the server's, which grows with
+                            what comes */
+        bool any_method; /* requests of other methods on this path that no other row takes come here too, are
+                            admitted or refused, and then refused with 404 */
+        bool streamed;   /* the handler runs before the body, and takes it with http_receive() */
+};
 
 /*
  * One endpoint. The first route of a table that matches serves; a table ends with a row whose handler is
@@ -43,10 +81,11 @@ struct http_route {
         const char *method; /* NULL: any, as the relay plane wants it */
         const char *path;   /* exact; or a prefix when it ends with `*` */
         http_handler *handler;
-        size_t body_limit;   /* bytes; more is refused with 413 before the handler hears of it */
-        const char *name;    /* in logs and metrics: "claim" */
-        const char *summary; /* one line for people */
-        void *context;       /* given to the handler; NULL: the listener's */
+        size_t body_limit;            /* bytes; more is refused with 413 before the handler hears of it */
+        const char *name;             /* in logs and metrics: "claim" */
+        const char *summary;          /* one line for people */
+        void *context;                /* given to handler and gate; NULL: the listener's */
+        const struct http_gate *gate; /* NULL: none */
 };
 
 /*
@@ -54,6 +93,9 @@ struct http_route {
  * in any case. Valid as long as the request.
  */
 struct lessor_slice http_header(struct http_request *request, const char *name);
+
+/* The length that the body is said to have: 0 without one, -1 when it is chunked. */
+int64_t http_body_length(struct http_request *request);
 
 /*
  * The first value of a query parameter, percent-decoded with `+` as space, in the arena; absent when the
@@ -145,6 +187,20 @@ void http_suspend(struct http_request *request, int64_t wait_ms, http_handler *r
  * been told to forget it before it is answered.
  */
 bool http_resume(struct http_request *request);
+
+/*
+ * Cuts the request off, whatever it is doing: receiving, running, waiting or sending. Its connection ends, an
+ * upload fails with LESSOR_E_ABORTED, and an answer counts as undelivered. From any thread, but the request
+ * must still be alive, as for http_resume(): an object of the arena's (lessor_arena_own) is told of its end.
+ */
+void http_abort(struct http_request *request);
+
+/*
+ * Cuts the request off unless its body has come, or its answer has gone, within this time from now; instead
+ * of the times that the server has for all. What is cut off in receiving is answered 408. On a worker. Before
+ * http_receive() it is for the body, at answering for the answer.
+ */
+void http_deadline(struct http_request *request, int64_t within_ms);
 
 /* In a continuation: the suspension ended by its time, the peer's leaving or the drain, so do not wait again.
  */

@@ -22,7 +22,7 @@ struct keeper;
 struct tls_identity;
 
 /* What an event of the keeper's epoll is about; every object that is registered there begins with one. */
-enum keeper_event { KEEPER_WAKE, KEEPER_LISTENER, KEEPER_CONNECTION };
+enum keeper_event { KEEPER_WAKE, KEEPER_LISTENER, KEEPER_CONNECTION, KEEPER_LINGERER };
 
 struct route_slot {
         const struct http_route *route;
@@ -49,10 +49,11 @@ struct listener {
 };
 
 /*
- * How a suspension stands. Only the worker of the connection enters the first five states; anybody may move a
- * prepared or sleeping one to a woken one, by compare and swap, and whoever moves it away from a sleeping
- * one, and nobody else, sends it to its worker to be resumed. Waiting and holding have states of their own,
- * so that what wakes the one (a timer, a drain, a late http_resume()) can never let go a held answer.
+ * How a suspension stands. Only the worker of the connection enters the states before `woken`; anybody may
+ * move a prepared or sleeping one to a woken one, by compare and swap, and whoever moves it away from a
+ * sleeping one, and nobody else, sends it to its worker to be resumed. Waiting and holding have states of
+ * their own, so that what wakes the one (a timer, a drain, a late http_resume()) can never let go a held
+ * answer.
  */
 enum suspension {
         SUSPENSION_NONE,
@@ -60,7 +61,9 @@ enum suspension {
         SUSPENSION_WAIT,          /* MHD has suspended the connection */
         SUSPENSION_HOLD_PREPARED,
         SUSPENSION_HOLD,
-        SUSPENSION_WOKEN, /* by http_resume() or `told`; the ones below are woken too */
+        SUSPENSION_JOB_PREPARED, /* a job of the pool has it: nothing but its end wakes */
+        SUSPENSION_JOB,
+        SUSPENSION_WOKEN, /* by http_resume(), `told` or a job; the ones below are woken too */
         SUSPENSION_TIME,
         SUSPENSION_GONE,
         SUSPENSION_DRAIN,
@@ -72,6 +75,7 @@ enum queue {
         QUEUE_ARRIVING, /* to be added to MHD */
         QUEUE_WOKEN,    /* to be resumed */
         QUEUE_LEFT,     /* the peer has closed its side */
+        QUEUE_ORPHANED, /* the job of a request that has lost its connection is over */
         N_QUEUES,
 };
 
@@ -105,11 +109,16 @@ struct connection {
         _Atomic bool left;             /* the peer has closed its side, as the keeper saw */
         _Atomic bool overdue;          /* cut off for being slow */
         _Atomic bool sending;          /* an answer is on its way: being overdue closes both sides */
+        _Atomic bool aborted;          /* by http_abort() */
         _Atomic int64_t due_ms;        /* clock_monotonic_ms() at which it is overdue; 0: never */
         _Atomic int64_t idle_since_ms; /* while it is not busy */
         _Atomic int suspension;
         _Atomic int held_result;
-        struct request *request; /* worker only */
+        struct request *request;  /* worker only, like the next four */
+        bool asleep;              /* MHD has it suspended */
+        bool on_job;              /* for SUSPENSION_JOB */
+        struct request *detained; /* which has lost this connection, and waits for a job; see orphan.c */
+        bool ended;               /* MHD has closed it, but it is detained */
         /* of the keeper, under its lock */
         size_t heap_at; /* index + 1; 0: not in the heap */
         int64_t wake_ms;
@@ -119,11 +128,14 @@ struct connection {
 enum phase {
         PHASE_HEADERS, /* until MHD's first call */
         PHASE_BODY,
+        PHASE_UPLOAD,  /* the body goes to a sink */
         PHASE_DISCARD, /* refused; the rest of the body is read and forgotten */
         PHASE_RUN,     /* the handler or a continuation is next */
         PHASE_WAIT,    /* suspended, `next` is the continuation */
         PHASE_HOLD,    /* suspended, the answer is ready */
+        PHASE_JOB,     /* suspended, `next` runs when the job is over */
         PHASE_ANSWERED,
+        PHASE_STREAM, /* suspended, the answer goes on when there is more of it */
 };
 
 struct header {
@@ -155,6 +167,13 @@ struct request {
         bool has_length;
         bool chunked;
         bool expects_continue;
+        bool wrong_method;   /* of a path that takes all of them as far as its gate */
+        bool early;          /* MHD stands before the body: an answer now goes out without it */
+        bool admitted;       /* by its gate */
+        bool broken;         /* MHD stands in the middle of a body: an answer now is written past it */
+        bool due_fixed;      /* the body's time does not grow with it */
+        bool raw;            /* the answer was written past MHD */
+        int64_t deadline_ms; /* http_deadline() that nothing has used yet, clock_monotonic_ms(); 0: none */
         uint64_t content_length;
         uint64_t received; /* bytes of body */
         uint64_t discarded;
@@ -162,6 +181,9 @@ struct request {
         size_t charged;   /* of server->body_memory */
         unsigned refusal; /* status with which it is refused after PHASE_DISCARD; 0: not refused */
         const char *refusal_why;
+        struct upload *upload; /* in the arena; see upload.c */
+        int receive_error;
+        bool upload_told; /* its `done` or `failed` has been called */
 
         /* running */
         http_handler *next;
@@ -174,6 +196,7 @@ struct request {
         http_when *when;
         http_handler *failed;
         void *when_context;
+        struct offload *offload; /* in this run: http_offload(); in the arena */
 
         /* answering */
         bool answered; /* an answer is there */
@@ -181,6 +204,9 @@ struct request {
         const char *content_type;
         struct buf answer;
         struct lessor_slice answer_text; /* what is sent: the buffer's or somebody else's */
+        struct MHD_Response *(*answer_response)(struct request *r); /* NULL: answer_text is what is sent */
+        void *answer_object;                                        /* of answer_response; in the arena */
+        uint64_t answer_bytes;                                      /* how long it is, or was */
         struct answer_header *answer_headers;
         http_handler *undelivered;
         void *undelivered_context;
@@ -219,6 +245,7 @@ struct worker {
         struct connection *left;   /* whose end MHD has yet to be shown */
         struct request *free;
         size_t n_free;
+        size_t n_jobs; /* that connections of this worker wait for */
         /* written by the thread, read by anybody */
         struct counters *counters; /* server->n_counters */
         _Atomic int64_t n_requests;
@@ -226,6 +253,7 @@ struct worker {
 };
 
 struct address_table;
+struct pool;
 
 struct http_server {
         struct http_options options; /* strings and listeners not included */
@@ -244,6 +272,9 @@ struct http_server {
         size_t n_live;
         size_t n_admitted;
         struct address_table *addresses;
+        struct pool *pool;
+        _Atomic size_t n_uploads;
+        _Atomic size_t n_offloads;
 
         _Atomic bool draining;
         _Atomic bool aborting;
@@ -260,6 +291,14 @@ struct http_server {
 static inline struct request *request_of(struct http_request *public)
 {
         return container_of(public, struct request, public);
+}
+
+/* What the functions of the request's route are given. */
+static inline void *route_context(const struct request *r)
+{
+        void *own = r->public.route->context;
+
+        return own != NULL ? own : r->connection->listener->context;
 }
 
 /* A number that only one thread writes: no locked instruction needed. */
@@ -288,6 +327,8 @@ void worker_hand_over(struct http_server *server, struct connection *c);
 void worker_resume(struct connection *c);
 /* Has MHD shown that the peer has closed its side. Any thread, while the connection is live. */
 void worker_left(struct connection *c);
+/* The job of a request that has lost its connection is over. Any thread. */
+void worker_orphaned(struct connection *c);
 /* The connection is not live any more. On the worker. */
 void worker_forget(struct connection *c);
 
@@ -306,6 +347,8 @@ void connection_notify(void *context, struct MHD_Connection *mhd, void **socket_
 int64_t connections_cut_overdue(struct http_server *server, int64_t now_ms);
 /* The peer of what may be this connection has closed its side. */
 void connection_left(struct http_server *server, struct connection *c);
+/* Cuts it off, if it still lives, whatever it is doing. Any thread. */
+void connection_abort(struct http_server *server, struct connection *c);
 /* For a drain: wakes the waiting, closes the idle; with `abort` cuts off everything. */
 void connections_drain(struct http_server *server, bool abort);
 /* Hangs a due time on the connection. */
@@ -321,6 +364,8 @@ enum MHD_Result request_access(void *worker, struct MHD_Connection *mhd, const c
 void request_completed(void *worker, struct MHD_Connection *mhd, void **context,
                        enum MHD_RequestTerminationCode why);
 struct request *request_free(struct request *request);
+/* Gives it back to its worker, when nothing needs it any more. */
+void request_release(struct worker *worker, struct request *r);
 
 /* ---- run.c: handlers, continuations, suspension */
 enum MHD_Result request_run(struct request *r);
@@ -331,21 +376,100 @@ void request_orphaned(struct request *r);
 /* Ends a wait, or for SUSPENSION_ABORT a hold too. False if there is none, or it is over already. Any thread.
  */
 bool connection_wake(struct connection *c, enum suspension why);
+/* A job's end wakes its connection. Any thread. */
+void connection_job_over(struct connection *c);
+/* Announces that the connection will sleep until connection_job_over(), which may come from now on. */
+void connection_job_prepare(struct connection *c);
+/* ... puts it to sleep, ... */
+void connection_job_sleep(struct connection *c);
+/* ... or does not. */
+void connection_job_forget(struct connection *c);
+/* A stream can be woken from here on, ... */
+void stream_prepare(struct request *r);
+/* ... does not sleep, since it has something to send, ... */
+void stream_forget(struct request *r);
+/* ... or sleeps like a waiting request. False when it has been woken or ought not to sleep; then it may be
+ * `gone`. */
+bool stream_park(struct request *r, int64_t wait_ms);
+/* A stream that slept runs again. Returns why. */
+enum suspension stream_unpark(struct request *r);
 
 /* ---- answer.c */
 /* Answers with the error's own text. `why` is static. */
 void answer_error(struct request *r, unsigned status, const char *why);
+/* Refuses in the words of the route's gate, if it has any. */
+void answer_refusal(struct request *r, unsigned status, const char *why);
+/* Forgets the answer that there is. */
+void answer_drop(struct request *r);
 /* Hands the answer to MHD. */
 enum MHD_Result answer_queue(struct request *r);
-/* Writes an error past MHD, which takes no answer in the middle of a body. Best effort. */
-void answer_raw(struct request *r, unsigned status, const char *why);
+/* Writes the answer past MHD, which takes none in the middle of a body. Best effort. */
+void answer_raw(struct request *r);
+
+/* ---- admission.c */
+/* MHD has the headers of a request whose route has a gate. */
+enum MHD_Result admission_begin(struct request *r);
+/* A run before the body has neither answered nor suspended. True when there is something to run or to answer;
+ * false when the body is next. */
+bool admission_next(struct request *r);
+
+/* ---- upload.c */
+struct upload;
+/* The headers are over: what comes now is the sink's. */
+void upload_begin(struct request *r);
+/* Takes what it can of n bytes; the rest is shown again. */
+enum MHD_Result upload_take(struct request *r, const char *bytes, size_t *n);
+/* The body is whole, or was when this was called first. */
+enum MHD_Result upload_whole(struct request *r);
+/* The request ends with its upload unfinished. True when a job still works on it, whose end orphan.c hears
+ * of; `next` is what remains to be run either way. */
+bool upload_cut(struct request *r);
+
+/* ---- orphan.c: requests that have lost their connection, but not all their work */
+/* Runs what is next. Suspending has no effect any more, but that the request ends; offloading has. */
+void orphan_run(struct request *r);
+/* Has the job done that the run has asked for, and keeps request and connection until then. */
+void orphan_offload(struct request *r);
+/* Keeps request and connection until the job that is under way is over. */
+void orphan_detain(struct request *r);
+/* That job is over. On the worker. */
+void orphan_continue(struct connection *c);
+
+/* ---- offload.c */
+struct offload;
+/* Hands the run's job to the pool, and has `over` told on whichever thread. */
+void offload_start(struct request *r, bool orphaned);
+
+/* ---- pool.c: threads that may wait for the disk */
+struct job {
+        struct job *next;
+        void (*run)(struct job *job); /* which may free it */
+};
+
+struct pool *pool_new(void);
+/* Waits until all jobs are done. */
+struct pool *pool_free(struct pool *pool);
+/* Has the job run. Never refuses: whoever submits bounds how many. Without a thread to be had it runs here.
+ */
+void pool_submit(struct pool *pool, struct job *job);
+
+/* ---- linger.c: connections that we have closed for writing, and whose peers may not have noticed yet */
+struct lingerers;
+struct lingerers *lingerers_new(int epoll_fd);
+struct lingerers *lingerers_free(struct lingerers *l);
+/* Reads on, on a descriptor of its own, after MHD has closed the connection. Any thread. */
+void linger(struct lingerers *l, int fd, int64_t now_ms);
+/* Something came. On the keeper. */
+void linger_read(struct lingerers *l, void *lingerer);
+/* Ends what is over. On the keeper. Returns when to call again, clock_monotonic_ms(). */
+int64_t lingerers_expire(struct lingerers *l, int64_t now_ms);
 
 /* ---- target.c */
 /* Takes the request target apart: path, dot segments resolved; query; host. Returns 0 or the status with
  * which to refuse it. */
 unsigned target_read(struct request *r);
 void route_slot_init(struct route_slot *slot, const struct http_route *route, unsigned counter);
-/* The route for method and path, or NULL. */
+/* The route for method and path, or NULL. With http_gate.any_method it may be one of another method. */
 struct route_slot *route_find(const struct listener *listener, struct lessor_slice method,
                               struct lessor_slice path);
 
@@ -395,6 +519,10 @@ void keeper_follow(struct keeper *k, struct connection *c);
 /* Has connection_wake(SUSPENSION_TIME) called after `wait_ms`, unless keeper_forget() comes before. */
 void keeper_time(struct keeper *k, struct connection *c, int64_t wait_ms);
 void keeper_forget(struct keeper *k, struct connection *c);
+/* A connection is overdue at a time that may be sooner than the next look (connection_due()). */
+void keeper_due(struct keeper *k, int64_t due_ms);
+/* Reads on a connection that MHD is about to close, so that its peer gets to read our answer. */
+void keeper_linger(struct keeper *k, struct connection *c);
 
 /* ---- tls.c */
 int tls_new(const char *cert_path, const char *key_path, struct lessor_arena *arena, struct tls **ret_tls,

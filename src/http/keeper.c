@@ -40,8 +40,11 @@ struct keeper {
         bool stop;
         bool stop_listening;
         bool listening;
-        int64_t accept_again_ms; /* 0 unless accepting pauses; the thread's own */
-        int64_t cut_again_ms;    /* the thread's own */
+        int64_t accept_again_ms;      /* 0 unless accepting pauses; the thread's own */
+        int64_t linger_again_ms;      /* the thread's own */
+        _Atomic int64_t cut_again_ms; /* INT64_MAX while the thread looks */
+        int64_t due_ms;               /* what keeper_due() has asked for; else INT64_MAX */
+        struct lingerers *lingerers;
 };
 
 static bool earlier(const struct connection *a, const struct connection *b)
@@ -146,6 +149,27 @@ void keeper_forget(struct keeper *k, struct connection *c)
         pthread_mutex_unlock(&k->lock);
 }
 
+void keeper_due(struct keeper *k, int64_t due_ms)
+{
+        int64_t again_ms = atomic_load(&k->cut_again_ms);
+        bool sooner;
+
+        if (due_ms >= again_ms && again_ms != INT64_MAX)
+                return;
+        pthread_mutex_lock(&k->lock);
+        if (due_ms < k->due_ms)
+                k->due_ms = due_ms;
+        sooner = due_ms < k->sleeps_until_ms;
+        pthread_mutex_unlock(&k->lock);
+        if (sooner)
+                keeper_wake(k);
+}
+
+void keeper_linger(struct keeper *k, struct connection *c)
+{
+        linger(k->lingerers, c->fd, clock_monotonic_ms());
+}
+
 static void listeners_watch(struct keeper *k, int operation)
 {
         for (size_t i = 0; i < k->server->n_listeners; i++) {
@@ -190,6 +214,9 @@ static void handle_event(struct keeper *k, void *about, int64_t now_ms)
         case KEEPER_CONNECTION:
                 connection_left(k->server, about);
                 break;
+        case KEEPER_LINGERER:
+                linger_read(k->lingerers, about);
+                break;
         }
 }
 
@@ -205,16 +232,33 @@ static void fire_timers(struct keeper *k, int64_t now_ms)
         pthread_mutex_unlock(&k->lock);
 }
 
+/* Whether it is time for a look. Until it is over, keeper_due() asks for another, since it may come too late
+ * for this one. */
+static bool cut_begin(struct keeper *k, int64_t now_ms)
+{
+        bool asked;
+
+        pthread_mutex_lock(&k->lock);
+        asked = k->due_ms <= now_ms;
+        if (asked)
+                k->due_ms = INT64_MAX;
+        pthread_mutex_unlock(&k->lock);
+        if (!asked && now_ms < atomic_load(&k->cut_again_ms))
+                return false;
+        atomic_store(&k->cut_again_ms, INT64_MAX);
+        return true;
+}
+
 /*
  * Looks through all connections for what is overdue, but only when the earliest can be: nothing that became
- * due after a look is due before the shortest of the times has passed.
+ * due after a look is due before the shortest of the times has passed, or keeper_due() was told.
  */
 static void cut_overdue(struct keeper *k, int64_t now_ms)
 {
         const struct http_options *o = &k->server->options;
         int64_t shortest_ms = o->idle_ms < o->header_ms ? o->idle_ms : o->header_ms, next_ms, soonest_ms;
 
-        if (now_ms < k->cut_again_ms)
+        if (!cut_begin(k, now_ms))
                 return;
         shortest_ms = o->body_ms < shortest_ms ? o->body_ms : shortest_ms;
         next_ms = connections_cut_overdue(k->server, now_ms);
@@ -223,13 +267,17 @@ static void cut_overdue(struct keeper *k, int64_t now_ms)
         /* A look costs as much as there are connections, so a crowd with staggered times must not make it
          * frequent. */
         soonest_ms = now_ms + (shortest_ms < 4000 ? shortest_ms / 16 : 250) + 1;
-        k->cut_again_ms = next_ms < soonest_ms ? soonest_ms : next_ms;
+        atomic_store(&k->cut_again_ms, next_ms < soonest_ms ? soonest_ms : next_ms);
 }
 
 static int64_t next_wake(struct keeper *k)
 {
-        int64_t next_ms = k->cut_again_ms;
+        int64_t next_ms = atomic_load(&k->cut_again_ms);
 
+        if (k->due_ms < next_ms)
+                next_ms = k->due_ms;
+        if (k->linger_again_ms < next_ms)
+                next_ms = k->linger_again_ms;
         if (k->n_heap > 0 && k->heap[0]->wake_ms < next_ms)
                 next_ms = k->heap[0]->wake_ms;
         if (k->accept_again_ms != 0 && k->accept_again_ms < next_ms)
@@ -277,6 +325,7 @@ static void *keeper_main(void *context)
                 }
                 fire_timers(k, now_ms);
                 cut_overdue(k, now_ms);
+                k->linger_again_ms = lingerers_expire(k->lingerers, now_ms);
         }
 }
 
@@ -291,10 +340,12 @@ int keeper_new(struct http_server *server, struct keeper **ret_keeper)
         k->server = server;
         k->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
         k->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        k->due_ms = k->linger_again_ms = INT64_MAX;
+        k->lingerers = k->epoll_fd < 0 ? NULL : lingerers_new(k->epoll_fd);
         pthread_mutex_init(&k->lock, NULL);
         pthread_cond_init(&k->stopped_listening, NULL);
         event.data.ptr = k;
-        if (k->epoll_fd < 0 || k->wake_fd < 0 ||
+        if (k->epoll_fd < 0 || k->wake_fd < 0 || k->lingerers == NULL ||
             epoll_ctl(k->epoll_fd, EPOLL_CTL_ADD, k->wake_fd, &event) < 0) {
                 keeper_free(k);
                 return LESSOR_E_IO;
@@ -336,6 +387,7 @@ struct keeper *keeper_free(struct keeper *k)
                 keeper_wake(k);
                 pthread_join(k->thread, NULL);
         }
+        lingerers_free(k->lingerers);
         if (k->epoll_fd >= 0)
                 close(k->epoll_fd);
         if (k->wake_fd >= 0)

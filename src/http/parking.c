@@ -16,7 +16,7 @@ struct waiter {
         struct parking_lot *lot;
         struct lessor_slice key;
         struct http_request *request;
-        http_handler *resumed;
+        http_handler *resumed; /* NULL: it follows, and stays when it is woken */
         void *context;
 };
 
@@ -140,6 +140,18 @@ static struct waiter *waiter_new(struct http_request *request, struct parking_lo
         return lessor_arena_own(request->arena, w, waiter_leave_locked) < 0 ? NULL : w;
 }
 
+int parking_follow(struct parking_lot *lot, struct http_request *request, struct lessor_slice key)
+{
+        struct waiter *w = waiter_new(request, lot, key);
+
+        if (w == NULL)
+                return LESSOR_E_NOMEM;
+        pthread_mutex_lock(&lot->lock);
+        waiter_enter(w, bucket_of(lot, key));
+        pthread_mutex_unlock(&lot->lock);
+        return 0;
+}
+
 void parking_wait(struct parking_lot *lot, struct http_request *request, struct lessor_slice key,
                   uint64_t generation, int64_t wait_ms, http_handler *resumed, void *context)
 {
@@ -175,7 +187,8 @@ size_t parking_wake_some(struct parking_lot *lot, struct lessor_slice key, size_
                 next = w->next;
                 if (!lessor_slice_equal(w->key, key))
                         continue;
-                waiter_leave(w);
+                if (w->resumed != NULL)
+                        waiter_leave(w);
                 if (http_resume(w->request))
                         n++;
         }

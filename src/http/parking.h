@@ -45,6 +45,12 @@ size_t parking_wake(struct parking_lot *lot, struct lessor_slice key);
  */
 size_t parking_wake_some(struct parking_lot *lot, struct lessor_slice key, size_t max);
 
+/*
+ * For an answer that is streamed (http/stream.h): from now on every parking_wake() of this key wakes it,
+ * until the request ends. Does not suspend. Returns 0 or LESSOR_E_NOMEM.
+ */
+int parking_follow(struct parking_lot *lot, struct http_request *request, struct lessor_slice key);
+
 /* How many wait. */
 size_t parking_count(struct parking_lot *lot);
 

@@ -40,7 +40,7 @@ static struct request *request_new(struct worker *worker)
         return r->public.arena == NULL ? request_free(r) : r;
 }
 
-static void request_release(struct worker *worker, struct request *r)
+void request_release(struct worker *worker, struct request *r)
 {
         struct lessor_arena *arena = r->public.arena;
         struct buf body = r->body;
@@ -95,6 +95,8 @@ static void body_due(struct request *r)
 {
         const struct http_options *options = &r->server->options;
 
+        if (r->due_fixed)
+                return;
         connection_due(r->connection, r->public.received_us / 1000 + options->body_ms +
                                               (int64_t)(r->received * 1000 / options->body_rate));
 }
@@ -102,7 +104,7 @@ static void body_due(struct request *r)
 /* Answers before the body is read. MHD closes the connection after it. */
 static enum MHD_Result refuse_now(struct request *r, unsigned status, const char *why)
 {
-        r->phase = PHASE_ANSWERED;
+        r->early = true;
         answer_error(r, status, why);
         return answer_queue(r);
 }
@@ -150,6 +152,8 @@ static enum MHD_Result request_headers(struct request *r, struct MHD_Connection 
         if (r->slot == NULL)
                 return refuse(r, 404, NULL);
         r->public.route = r->slot->route;
+        if (r->public.route->gate != NULL)
+                return admission_begin(r);
         if (r->content_length > r->public.route->body_limit)
                 return refuse(r, 413, "the body is larger than this endpoint takes");
         r->phase = PHASE_BODY;
@@ -205,6 +209,18 @@ static void forget_body(struct request *r, unsigned status, const char *why)
         buf_done(&r->body);
 }
 
+/* Ends the request in the middle of its body; request_completed() then writes the refusal past MHD. */
+static enum MHD_Result give_up(struct request *r, int error)
+{
+        if (error == LESSOR_E_TOO_LARGE)
+                answer_refusal(r, 413, "the body is larger than this endpoint takes");
+        else
+                answer_refusal(r, 503,
+                               error == LESSOR_E_BUSY ? "too many large bodies at once" : "out of memory");
+        r->broken = true;
+        return answer_queue(r);
+}
+
 static enum MHD_Result request_body(struct request *r, const char *bytes, size_t n)
 {
         size_t limit = r->slot == NULL ? 0 : r->public.route->body_limit;
@@ -218,6 +234,8 @@ static enum MHD_Result request_body(struct request *r, const char *bytes, size_t
                         e = buf_append(&r->body, bytes, n);
                 if (e == 0)
                         return MHD_YES;
+                if (r->public.route->gate != NULL)
+                        return give_up(r, e);
                 if (e == LESSOR_E_TOO_LARGE)
                         forget_body(r, 413, "the body is larger than this endpoint takes");
                 else
@@ -240,9 +258,17 @@ static enum MHD_Result request_whole(struct request *r)
         r->phase = PHASE_RUN;
         r->public.body = buf_view(&r->body);
         r->next = r->public.route->handler;
-        r->next_context = r->public.route->context != NULL ? r->public.route->context
-                                                           : r->connection->listener->context;
+        r->next_context = route_context(r);
         return request_run(r);
+}
+
+static enum MHD_Result receive(struct request *r, const char *bytes, size_t *n)
+{
+        enum MHD_Result result = upload_take(r, bytes, n);
+
+        if (r->phase == PHASE_UPLOAD)
+                body_due(r);
+        return result;
 }
 
 enum MHD_Result request_access(void *worker, struct MHD_Connection *mhd, const char *url, const char *method,
@@ -264,9 +290,13 @@ enum MHD_Result request_access(void *worker, struct MHD_Connection *mhd, const c
                         return request_whole(r);
                 *upload_len = 0;
                 return request_body(r, upload, n);
+        case PHASE_UPLOAD:
+                return n == 0 ? upload_whole(r) : receive(r, upload, upload_len);
         case PHASE_WAIT:
         case PHASE_HOLD:
+        case PHASE_JOB:
                 return request_woken(r);
+        case PHASE_STREAM:
         case PHASE_RUN:
         case PHASE_ANSWERED:
                 break;
@@ -274,23 +304,29 @@ enum MHD_Result request_access(void *worker, struct MHD_Connection *mhd, const c
         return MHD_NO;
 }
 
+/* MHD ends the request before it was whole. What can still be said is written past it. */
+static unsigned status_of_unreceived(struct request *r, enum MHD_RequestTerminationCode why)
+{
+        if (atomic_load(&r->connection->overdue)) {
+                atomic_fetch_add_explicit(&r->server->timed_out, 1, memory_order_relaxed);
+                answer_refusal(r, 408, "the request took too long to arrive");
+                answer_raw(r);
+                return r->status;
+        }
+        if (r->phase == PHASE_DISCARD && r->discarded > LIMIT_HTTP_DISCARD) {
+                answer_error(r, r->refusal, r->refusal_why);
+                answer_raw(r);
+                return r->status;
+        }
+        return why == MHD_REQUEST_TERMINATED_WITH_ERROR ? 400 : 0;
+}
+
 /* What the log and the counters are told; for an answer that MHD made by itself all that we know is its kind.
  */
 static unsigned final_status(struct request *r, enum MHD_RequestTerminationCode why)
 {
-        bool receiving = r->phase <= PHASE_DISCARD;
-
-        if (receiving && atomic_load(&r->connection->overdue)) {
-                atomic_fetch_add_explicit(&r->server->timed_out, 1, memory_order_relaxed);
-                answer_raw(r, 408, "the request took too long to arrive");
-                return 408;
-        }
-        if (r->phase == PHASE_DISCARD && r->discarded > LIMIT_HTTP_DISCARD) {
-                answer_raw(r, r->refusal, r->refusal_why);
-                return r->refusal;
-        }
-        if (receiving)
-                return why == MHD_REQUEST_TERMINATED_WITH_ERROR ? 400 : 0;
+        if (r->phase <= PHASE_DISCARD)
+                return status_of_unreceived(r, why);
         return r->answered ? r->status : 0;
 }
 
@@ -307,37 +343,68 @@ static void count(struct request *r, unsigned status, uint64_t bytes_out, int64_
         move_gauge(&worker->n_requests, -1);
 }
 
+/*
+ * What waited for the peer, or for its bytes, hears that it has gone. Returns whether a job still works on
+ * the upload.
+ */
+static bool tell_of_end(struct request *r)
+{
+        if (r->phase == PHASE_WAIT || r->phase == PHASE_HOLD)
+                request_orphaned(r);
+        if (r->upload != NULL && !r->upload_told) {
+                if (upload_cut(r))
+                        return true;
+        } else if (r->receive_error == 0 || r->next == NULL || r->suspend_asked) {
+                return false;
+        }
+        r->gone |= r->receive_error != LESSOR_E_TIMEOUT; /* who is late may hear of it */
+        orphan_run(r);
+        return false;
+}
+
+static void request_account(struct request *r, enum MHD_RequestTerminationCode why, int64_t duration_us)
+{
+        unsigned status = final_status(r, why);
+        bool delivered = r->raw || (r->phase == PHASE_ANSWERED && why == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+
+        if (!delivered && r->undelivered != NULL) {
+                atomic_fetch_add_explicit(&r->server->n_undelivered, 1, memory_order_relaxed);
+                r->undelivered(&r->public, r->undelivered_context);
+        }
+        if (!delivered)
+                r->answer_bytes = 0;
+        count(r, status, r->answer_bytes, duration_us);
+        access_log_write(r, status, delivered, duration_us);
+}
+
 void request_completed(void *worker, struct MHD_Connection *mhd, void **context,
                        enum MHD_RequestTerminationCode why)
 {
         struct request *r = *context;
         struct connection *c;
         int64_t now_us = clock_monotonic_us();
-        bool delivered;
-        uint64_t bytes_out;
-        unsigned status;
+        bool busy = false;
 
         (void)mhd;
         if (r == NULL)
                 return;
         *context = NULL;
         c = r->connection;
-        if (r->phase == PHASE_WAIT || r->phase == PHASE_HOLD)
-                request_orphaned(r);
-        delivered = r->phase == PHASE_ANSWERED && why == MHD_REQUEST_TERMINATED_COMPLETED_OK;
-        status = final_status(r, why);
-        if (!delivered && r->undelivered != NULL) {
-                atomic_fetch_add_explicit(&r->server->n_undelivered, 1, memory_order_relaxed);
-                r->undelivered(&r->public, r->undelivered_context);
-        }
-        bytes_out = delivered ? r->answer_text.n : 0;
-        count(r, status, bytes_out, now_us - r->public.received_us);
-        access_log_write(r, status, delivered, now_us - r->public.received_us);
+        if (r->phase != PHASE_ANSWERED)
+                busy = tell_of_end(r);
+        request_account(r, why, now_us - r->public.received_us);
+        if (r->early && (r->chunked || r->content_length > 0))
+                keeper_linger(r->server->keeper, c);
 
         c->request = NULL;
         atomic_store_explicit(&c->sending, false, memory_order_relaxed);
         connection_due(c, now_us / 1000 + r->server->options.idle_ms);
         atomic_store_explicit(&c->idle_since_ms, now_us / 1000, memory_order_relaxed);
         atomic_store_explicit(&c->busy, false, memory_order_release);
-        request_release(worker, r);
+        if (busy)
+                orphan_detain(r);
+        else if (r->offload == NULL)
+                request_release(worker, r);
+        else
+                orphan_offload(r);
 }

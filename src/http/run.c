@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/clock.h"
 #include "http/internal.h"
 #include "lessor/error.h"
 
@@ -38,8 +39,31 @@ static enum suspension stay_awake(struct connection *c)
 static void sleep_now(struct connection *c, int prepared, int asleep)
 {
         MHD_suspend_connection(c->mhd);
+        c->asleep = true;
         if (!move(c, prepared, asleep))
                 worker_resume(c); /* woken since */
+}
+
+void connection_job_prepare(struct connection *c)
+{
+        atomic_store(&c->suspension, SUSPENSION_JOB_PREPARED);
+}
+
+void connection_job_forget(struct connection *c)
+{
+        stay_awake(c);
+}
+
+void connection_job_sleep(struct connection *c)
+{
+        c->on_job = true;
+        c->worker->n_jobs++;
+        sleep_now(c, SUSPENSION_JOB_PREPARED, SUSPENSION_JOB);
+}
+
+void connection_job_over(struct connection *c)
+{
+        wake_from(c, SUSPENSION_JOB_PREPARED, SUSPENSION_JOB, SUSPENSION_WOKEN);
 }
 
 static void continue_with(struct request *r, enum suspension why)
@@ -58,11 +82,7 @@ static void failed_without_text(struct http_request *request, void *context)
 /* The answer cannot be given. Whoever rendered it says so in its own words. */
 static void take_back(struct request *r)
 {
-        buf_done(&r->answer);
-        r->answered = false;
-        r->answer_headers = NULL;
-        r->answer_text = (struct lessor_slice){NULL, 0};
-        r->content_type = NULL;
+        answer_drop(r);
         r->next = r->failed != NULL ? r->failed : failed_without_text;
         r->next_context = r->when_context;
         r->phase = PHASE_RUN;
@@ -139,6 +159,24 @@ static bool park(struct request *r)
         return false;
 }
 
+/* Waits for the job that the run has asked for. */
+static void park_on_job(struct request *r)
+{
+        r->phase = PHASE_JOB;
+        connection_job_prepare(r->connection);
+        offload_start(r, false);
+        connection_job_sleep(r->connection);
+}
+
+/* A run has neither answered nor suspended. True when there is something to run, or to answer, now. */
+static bool go_on(struct request *r)
+{
+        if (r->early)
+                return admission_next(r);
+        answer_error(r, 500, "the request was not answered");
+        return true;
+}
+
 enum MHD_Result request_run(struct request *r)
 {
         for (;;) {
@@ -151,6 +189,10 @@ enum MHD_Result request_run(struct request *r)
                         next(&r->public, r->next_context);
                 if (atomic_load(&r->server->aborting) || (r->gone && !r->answered))
                         return MHD_NO;
+                if (!r->answered && r->offload != NULL) {
+                        park_on_job(r);
+                        return MHD_YES;
+                }
                 if (!r->answered && r->suspend_asked) {
                         if (park(r))
                                 return MHD_YES;
@@ -158,8 +200,11 @@ enum MHD_Result request_run(struct request *r)
                 }
                 if (r->prepared)
                         stay_awake(r->connection);
-                if (!r->answered)
-                        answer_error(r, 500, "the request was not answered");
+                if (!r->answered) {
+                        if (!go_on(r))
+                                return MHD_YES;
+                        continue;
+                }
                 if (r->when != NULL && !r->gone)
                         verdict = hold(r);
                 if (verdict == VERDICT_ASLEEP)
@@ -192,6 +237,11 @@ enum MHD_Result request_woken(struct request *r)
                 continue_with(r, why);
                 return request_run(r);
         }
+        if (r->phase == PHASE_JOB) {
+                r->phase = PHASE_RUN;
+                r->wait_over = false;
+                return request_run(r);
+        }
         if (atomic_load(&c->held_result) == 0)
                 return answer_queue(r);
         take_back(r);
@@ -211,6 +261,45 @@ void request_orphaned(struct request *r)
         r->phase = PHASE_RUN;
         if (waited && why != SUSPENSION_ABORT && r->next != NULL)
                 r->next(&r->public, r->next_context);
+}
+
+void stream_prepare(struct request *r)
+{
+        atomic_store(&r->connection->suspension, SUSPENSION_WAIT_PREPARED);
+}
+
+void stream_forget(struct request *r)
+{
+        stay_awake(r->connection);
+}
+
+bool stream_park(struct request *r, int64_t wait_ms)
+{
+        struct connection *c = r->connection;
+
+        if (atomic_load(&c->left) || atomic_load(&r->server->draining) ||
+            atomic_load(&c->suspension) != SUSPENSION_WAIT_PREPARED) {
+                r->gone = stay_awake(c) == SUSPENSION_GONE || atomic_load(&c->left);
+                return false;
+        }
+        r->phase = PHASE_STREAM;
+        r->wait_ms = wait_ms == 0 ? 1 : wait_ms;
+        if (wait_ms >= 0)
+                keeper_time(r->server->keeper, c, r->wait_ms);
+        move_gauge(&c->worker->n_parked, 1);
+        sleep_now(c, SUSPENSION_WAIT_PREPARED, SUSPENSION_WAIT);
+        return true;
+}
+
+enum suspension stream_unpark(struct request *r)
+{
+        enum suspension why;
+
+        wait_ended(r);
+        why = stay_awake(r->connection);
+        r->phase = PHASE_ANSWERED;
+        r->gone |= why == SUSPENSION_GONE;
+        return why;
 }
 
 void http_suspend_prepare(struct http_request *request)
@@ -237,6 +326,19 @@ void http_suspend(struct http_request *request, int64_t wait_ms, http_handler *r
 bool http_resume(struct http_request *request)
 {
         return connection_wake(request_of(request)->connection, SUSPENSION_WOKEN);
+}
+
+void http_abort(struct http_request *request)
+{
+        struct request *r = request_of(request);
+
+        atomic_store(&r->connection->aborted, true);
+        connection_abort(r->server, r->connection);
+}
+
+void http_deadline(struct http_request *request, int64_t within_ms)
+{
+        request_of(request)->deadline_ms = clock_monotonic_ms() + (within_ms > 0 ? within_ms : 1);
 }
 
 bool http_wait_over(struct http_request *request)

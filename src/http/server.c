@@ -122,6 +122,9 @@ static int tables_new(struct http_server *server)
         server->addresses = address_table_new();
         if (server->addresses == NULL)
                 return LESSOR_E_NOMEM;
+        server->pool = pool_new();
+        if (server->pool == NULL)
+                return LESSOR_E_NOMEM;
         r = workers_new(server);
         return r < 0 ? r : keeper_new(server, &server->keeper);
 }
@@ -264,6 +267,7 @@ struct http_server *http_server_free(struct http_server *server)
                 return NULL;
         http_server_drain(server, 0);
         keeper_free(server->keeper);
+        pool_free(server->pool);
         for (size_t i = 0; i < server->n_listeners; i++) {
                 struct listener *l = &server->listeners[i];
 

@@ -140,18 +140,27 @@ void route_slot_init(struct route_slot *slot, const struct http_route *route, un
                 .route = route, .path_len = prefix ? n - 1 : n, .prefix = prefix, .counter = counter};
 }
 
+static bool takes_path(const struct route_slot *slot, struct lessor_slice path)
+{
+        if (slot->prefix ? path.n < slot->path_len : path.n != slot->path_len)
+                return false;
+        return memcmp(path.p, slot->route->path, slot->path_len) == 0;
+}
+
 struct route_slot *route_find(const struct listener *l, struct lessor_slice method, struct lessor_slice path)
 {
+        struct route_slot *other = NULL;
+
         for (size_t i = 0; i < l->n_slots; i++) {
                 struct route_slot *slot = &l->slots[i];
 
-                if (slot->prefix ? path.n < slot->path_len : path.n != slot->path_len)
-                        continue;
-                if (memcmp(path.p, slot->route->path, slot->path_len) != 0)
+                if (!takes_path(slot, path))
                         continue;
                 if (slot->route->method == NULL ||
                     lessor_slice_equal(method, lessor_slice_of(slot->route->method)))
-                        return slot;
+                        return other != NULL && slot->prefix ? other : slot;
+                if (other == NULL && slot->route->gate != NULL && slot->route->gate->any_method)
+                        other = slot;
         }
-        return NULL;
+        return other;
 }

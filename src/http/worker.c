@@ -77,6 +77,23 @@ void worker_left(struct connection *c)
         push(c->worker, QUEUE_LEFT, c);
 }
 
+void worker_orphaned(struct connection *c)
+{
+        push(c->worker, QUEUE_ORPHANED, c);
+}
+
+static void take_orphaned(struct worker *w)
+{
+        struct connection *c = take_all(w, QUEUE_ORPHANED);
+
+        while (c != NULL) {
+                struct connection *next = c->queued[QUEUE_ORPHANED];
+
+                orphan_continue(c);
+                c = next;
+        }
+}
+
 static void take_left(struct worker *w)
 {
         struct connection *c = take_all(w, QUEUE_LEFT);
@@ -160,6 +177,12 @@ static void resume_woken(struct worker *w)
                 struct connection *next = c->queued[QUEUE_WOKEN];
 
                 engine_of(w, c)->due = true;
+                c->asleep = false;
+                if (c->on_job) {
+                        c->on_job = false;
+                        w->n_jobs--;
+                        atomic_store(&c->suspension, SUSPENSION_NONE);
+                }
                 MHD_resume_connection(c->mhd);
                 c = next;
         }
@@ -228,11 +251,12 @@ static void *worker_main(void *context)
 {
         struct worker *w = context;
 
-        while (!atomic_load(&w->stop)) {
+        while (!atomic_load(&w->stop) || w->n_jobs > 0) {
                 wait_for_work(w);
                 add_arriving(w);
                 resume_woken(w);
                 run_engines(w);
+                take_orphaned(w);
                 show_left(w);
         }
         worker_finish(w);
@@ -260,6 +284,8 @@ static struct MHD_Daemon *engine_start(struct worker *w, enum engine_kind kind)
                 {MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)o->max_header_bytes, NULL},
                 {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)o->max_connections + 1, NULL},
                 {MHD_OPTION_CONNECTION_TIMEOUT, 0, NULL},
+                /* We block it in all threads; MHD does not dare to send files without being told so. */
+                {MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, NULL},
                 {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)leave_as_it_is, NULL},
                 {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)request_begin, w},
                 {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)request_completed, w},

@@ -106,7 +106,7 @@ static void error_names_and_texts(void **state)
                 {LESSOR_E_NOMEM, "nomem", "out of memory"},
                 {LESSOR_E_STALE_LEASE, "stale-lease", "that lease is no longer current"},
                 {LESSOR_E_UNKNOWN_ORIGIN, "unknown-origin", "the succession chain leads to no known key"},
-                {LESSOR_E_FULL - 1, "unknown-error", "unknown error"},
+                {LESSOR_E_ABORTED - 1, "unknown-error", "unknown error"},
                 {1, "unknown-error", "unknown error"},
                 {INT32_MIN, "unknown-error", "unknown error"},
         };
