@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/macro.h"
 #include "leasing/memory.h"
+#include "leasing/sqlite.h"
 #include "objects/fs.h"
 
 /* A lease that is claimed after a sweep may lapse before what that sweep said was due next. */
@@ -50,8 +51,15 @@ static int open_store(struct racks *r, const struct options *o, struct clock *cl
         struct lessor_lease_options options;
         int e;
 
+        /* 0 means the store's default to it, and no mark to whoever said it. */
+        const struct lease_sqlite_options disk = {
+                .low_space_bytes = o->low_disk_bytes == 0 ? 1 : (uint64_t)o->low_disk_bytes};
+
         lease_options(&o->rack, &options);
-        e = lease_memory_store_new(&options, clock, &listener, &r->store);
+        if (strcmp(o->store, "memory") == 0)
+                e = lease_memory_store_new(&options, clock, &listener, &r->store);
+        else
+                e = lease_sqlite_store_new(o->data, &options, clock, &listener, &disk, &r->store, problem);
         return e < 0 ? explain(problem, e, "--data: cannot keep leases in", o->data) : 0;
 }
 
