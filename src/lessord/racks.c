@@ -119,6 +119,7 @@ static int open_plane(struct racks *r, const struct options *o, struct lessor_ar
                                          .store_kind = o->store,
                                          .objects = r->objects,
                                          .logs = r->logs,
+                                         .log_watch = r->log_watch,
                                          .events = r->events};
         struct rack_options options = {.window_ms = s->window_ms,
                                        .poll_ms = s->poll_ms,
@@ -146,9 +147,12 @@ int racks_open(struct racks *r, const struct options *options, struct clock *clo
         if (!options->rack.on)
                 return 0;
         r->events = rack_events_new();
-        if (r->events == NULL)
+        r->log_watch = log_watch_new();
+        if (r->events == NULL || r->log_watch == NULL)
                 return LESSOR_E_NOMEM;
-        e = open_store(r, options, clock, ret_problem);
+        e = rack_events_add(r->events, log_watch_heard, r->log_watch);
+        if (e == 0)
+                e = open_store(r, options, clock, ret_problem);
         if (e == 0)
                 e = open_files(r, options, clock, ret_problem);
         return e < 0 ? e : open_plane(r, options, arena);
@@ -166,6 +170,7 @@ void racks_done(struct racks *r)
         r->objects = lessor_object_store_free(r->objects);
         r->logs = log_files_free(r->logs);
         r->events = rack_events_free(r->events);
+        r->log_watch = log_watch_free(r->log_watch);
 }
 
 /* --- Keeping house --- */

@@ -16,6 +16,7 @@ struct racks {
         struct lessor_lease_store *store;
         struct lessor_object_store *objects;
         struct log_files *logs;
+        struct log_watch *log_watch;
         struct rack_plane *plane; /* NULL: there are none */
         int64_t next_sweep_ms;    /* monotonic */
 };

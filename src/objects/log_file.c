@@ -442,19 +442,28 @@ static int read_text(const struct attempt *a, enum log_stream stream, int64_t of
         return 0;
 }
 
+/* LESSOR_E_NOT_FOUND: it was never written. */
+static int open_to_read(struct log_files *logs, const struct log_key *key, struct attempt *a)
+{
+        int r;
+
+        if (!key_valid(key))
+                return LESSOR_E_INVALID;
+        r = open_directory(logs, key, false, &a->dir);
+        if (r == 0)
+                r = open_streams(key, O_RDONLY, a);
+        return r < 0 ? r : read_heads(a);
+}
+
 int log_files_read(struct log_files *logs, const struct log_key *key, enum log_stream stream, int64_t offset,
                    size_t max, bool ended, struct buf *out, struct log_window *ret_window)
 {
         _cleanup_(attempt_close) struct attempt a = {.dir = -1, .fd = {-1, -1}};
         int r;
 
-        if (!key_valid(key) || offset < 0 || max < 4)
+        if (offset < 0 || max < 4)
                 return LESSOR_E_INVALID;
-        r = open_directory(logs, key, false, &a.dir);
-        if (r == 0)
-                r = open_streams(key, O_RDONLY, &a);
-        if (r == 0)
-                r = read_heads(&a);
+        r = open_to_read(logs, key, &a);
         if (r == LESSOR_E_NOT_FOUND) {
                 *ret_window = (struct log_window){.offset = offset};
                 return 0;
@@ -464,6 +473,53 @@ int log_files_read(struct log_files *logs, const struct log_key *key, enum log_s
         if (r < 0)
                 return r;
         *ret_window = (struct log_window){offset, a.head[stream].now.length, a.head[stream].now.cut};
+        return 0;
+}
+
+/* How many of n bytes from `offset` on end on a character's boundary. */
+static int whole_length(int fd, int64_t offset, int64_t n, int64_t *ret_n)
+{
+        char tail[4];
+        size_t want = n < (int64_t)sizeof(tail) ? (size_t)n : sizeof(tail), got;
+        int r = object_io_read(fd, tail, want, LOG_HEAD_BYTES + (off_t)(offset + n) - (off_t)want, &got);
+
+        if (r == 0)
+                *ret_n = n - (int64_t)(got - whole_characters(tail, got));
+        return r;
+}
+
+int log_files_locate(struct log_files *logs, const struct log_key *key, enum log_stream stream,
+                     int64_t offset, int64_t max, bool ended, struct log_place *ret_place,
+                     struct log_window *ret_window)
+{
+        _cleanup_(attempt_close) struct attempt a = {.dir = -1, .fd = {-1, -1}};
+        struct log_place place = {.fd = -1, .at = LOG_HEAD_BYTES + offset};
+        int64_t left;
+        int r;
+
+        if (offset < 0 || max < 4)
+                return LESSOR_E_INVALID;
+        r = open_to_read(logs, key, &a);
+        if (r < 0 && r != LESSOR_E_NOT_FOUND)
+                return r;
+        *ret_window = (struct log_window){.offset = offset};
+        if (r == 0) {
+                *ret_window = (struct log_window){offset, a.head[stream].now.length, a.head[stream].now.cut};
+                left = ret_window->length - offset;
+                place.n = left > max ? max : left;
+        }
+        if (place.n > 0 && (place.n < ret_window->length - offset || !ended)) {
+                r = whole_length(a.fd[stream], offset, place.n, &place.n);
+                if (r < 0)
+                        return r;
+        }
+        if (place.n > 0) {
+                place.fd = a.fd[stream];
+                a.fd[stream] = -1;
+        } else {
+                place.n = 0;
+        }
+        *ret_place = place;
         return 0;
 }
 

@@ -90,6 +90,19 @@ struct log_window {
 int log_files_read(struct log_files *logs, const struct log_key *key, enum log_stream stream, int64_t offset,
                    size_t max, bool ended, struct buf *out, struct log_window *ret_window);
 
+/* Where a piece of a log is, for whoever sends it without reading it. What is there does not change any more.
+ */
+struct log_place {
+        int fd;     /* open for reading; -1 when there is nothing. The caller closes it */
+        int64_t at; /* of the first byte, in that file */
+        int64_t n;  /* bytes */
+};
+
+/* As log_files_read, of at most `max` bytes, but says where they are. */
+int log_files_locate(struct log_files *logs, const struct log_key *key, enum log_stream stream,
+                     int64_t offset, int64_t max, bool ended, struct log_place *ret_place,
+                     struct log_window *ret_window);
+
 /* Removes both streams of an attempt. Returns 0, also when there are none; LESSOR_E_IO and the like. */
 int log_files_remove(struct log_files *logs, const struct log_key *key);
 

@@ -12,6 +12,7 @@
 #include "base/json_read.h"
 #include "base/limits.h"
 #include "crypto/key_id.h"
+#include "plane/control_chore.h"
 #include "plane/control_routes.h"
 
 #define TOKEN_MIN 16
@@ -84,6 +85,7 @@ unsigned control_status_of(int error)
         case LESSOR_E_MALFORMED:
         case LESSOR_E_TOO_LARGE:
         case LESSOR_E_BAD_SIGNATURE:
+        case LESSOR_E_MISMATCH:
                 return 400;
         case LESSOR_E_NOT_FOUND:
                 return 404;
@@ -445,6 +447,8 @@ int control_token_check(const char *path, struct buf *ret_problem)
 
 /* --- Life --- */
 
+static const struct http_gate streamed_gate = {.streamed = true};
+
 /* One route an endpoint, then one that takes the rest, then the end. */
 static struct http_route *make_routes(http_handler *handler, http_handler *rest)
 {
@@ -461,7 +465,8 @@ static struct http_route *make_routes(http_handler *handler, http_handler *rest)
                                                 .body_limit = e->body_limit == 0 ? LIMIT_BODY_CONTROL
                                                                                  : e->body_limit,
                                                 .name = e->name,
-                                                .summary = e->summary};
+                                                .summary = e->summary,
+                                                .gate = e->streamed ? &streamed_gate : NULL};
         }
         routes[control_n_endpoints] = (struct http_route){.path = "*",
                                                           .handler = rest,
@@ -481,6 +486,9 @@ int control_new(const struct control_parts *parts, struct buf *ret_problem, stru
         pthread_mutex_init(&control->backup.lock, NULL);
         control->started_ms = clock_now_ms(clock_wall());
         control->started_monotonic_ms = clock_monotonic_ms();
+        control->chore = control_chore_new();
+        if (control->chore == NULL)
+                return LESSOR_E_NOMEM;
         if (parts->rack != NULL) {
                 int e = control_watch_open(control);
 
@@ -511,6 +519,7 @@ struct control *control_free(struct control *control)
                 pthread_join(control->backup.thread, NULL);
         free(control->backup.path);
         pthread_mutex_destroy(&control->backup.lock);
+        control_chore_free(control->chore);
         parking_lot_free(control->watchers);
         free(control->routes);
         free(control->token_routes);

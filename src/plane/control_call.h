@@ -22,6 +22,7 @@ struct control {
         int64_t started_ms; /* epoch ms */
         int64_t started_monotonic_ms;
         struct parking_lot *watchers; /* of leases and runs; see control_watch.c */
+        struct control_chore *chore;  /* collections and verifications of objects; see control_chore.h */
 
         /* At most one backup at a time; it has a thread of its own, since a large one takes its time. */
         struct {
@@ -58,6 +59,7 @@ struct control_endpoint {
         enum control_edit edit;
         size_t body_limit; /* 0: LIMIT_BODY_CONTROL */
         const char *summary;
+        bool streamed; /* it takes the body itself as it comes, of any type */
 };
 
 /* How an error reads with one endpoint: `{}` stands for the subject. */
@@ -183,6 +185,21 @@ void control_rack_token_list(struct control_call *call, const void *body);
 void control_rack_token_create(struct control_call *call, const void *body);
 void control_rack_token_revoke(struct control_call *call, const void *body);
 
+void control_object_put(struct control_call *call, const void *body);
+void control_object_get(struct control_call *call, const void *body);
+void control_object_list(struct control_call *call, const void *body);
+void control_object_repos(struct control_call *call, const void *body);
+void control_object_touch(struct control_call *call, const void *body);
+void control_object_gc(struct control_call *call, const void *body);
+void control_object_verify(struct control_call *call, const void *body);
+
+void control_environment_layer_put(struct control_call *call, const void *body);
+void control_environment_publish(struct control_call *call, const void *body);
+void control_environment_get(struct control_call *call, const void *body);
+void control_environment_remove(struct control_call *call, const void *body);
+
+void control_log_get(struct control_call *call, const void *body);
+
 /* Their bodies. */
 extern const struct message_table control_log_level_body;
 extern const struct message_table control_backup_body;
@@ -210,5 +227,10 @@ extern const struct message_table control_rack_name_body;
 extern const struct message_table control_rack_policy_body;
 extern const struct message_table control_rack_token_body;
 extern const struct message_table control_rack_token_name_body;
+extern const struct message_table control_object_touch_body;
+extern const struct message_table control_object_gc_body;
+extern const struct message_table control_object_verify_body;
+extern const struct message_table control_environment_publish_body;
+extern const struct message_table control_environment_name_body;
 
 #endif

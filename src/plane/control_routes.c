@@ -115,6 +115,36 @@ const struct control_endpoint control_endpoints[] = {
         {"POST", V1 "/racks/tokens/revoke", "rack-token-revoke", control_rack_token_revoke,
          &control_rack_token_name_body, .summary = "Take an enrolment token back"},
 
+        {"PUT", V1 "/objects", "object-put", control_object_put, .body_limit = LIMIT_OBJECT_BYTES,
+         .streamed = true,
+         .summary = "Store the body as an object of ?repo=, which must hash to ?hash= if said"},
+        {"GET", V1 "/objects", "object", control_object_get,
+         .summary = "The bytes of an object: ?repo= &hash=; a Range of them"},
+        {"GET", V1 "/objects/list", "objects", control_object_list,
+         .summary = "List the objects of ?repo= by their hashes, ?limit= of them ?after= another"},
+        {"GET", V1 "/objects/repos", "repos", control_object_repos, .summary = "List the repositories"},
+        {"POST", V1 "/objects/touch", "object-touch", control_object_touch, &control_object_touch_body,
+         .summary = "Reference objects, and learn their sizes"},
+        {"POST", V1 "/objects/gc", "object-gc", control_object_gc, &control_object_gc_body,
+         .summary = "Remove what nothing names and nobody has referenced for a while"},
+        {"POST", V1 "/objects/verify", "object-verify", control_object_verify, &control_object_verify_body,
+         .summary = "Hash every object again"},
+
+        {"GET", V1 "/environments", "environments", control_environment_get,
+         .summary = "List the published environments, or the one of ?env= &version="},
+        {"PUT", V1 "/environments/layers", "layer-put", control_environment_layer_put,
+         .body_limit = LIMIT_OBJECT_BYTES, .streamed = true,
+         .summary = "Store the body as a layer of ?digest="},
+        {"POST", V1 "/environments/publish", "environment-publish", control_environment_publish,
+         &control_environment_publish_body, .summary = "Publish an environment of layers that are there"},
+        {"POST", V1 "/environments/remove", "environment-remove", control_environment_remove,
+         &control_environment_name_body, .summary = "Take a published environment back"},
+
+        {"GET", V1 "/logs", "logs", control_log_get,
+         .summary =
+                 "What an attempt of ?repo= &lease= wrote: ?attempt= ?stream= ?offset= ?follow=1; a Range of "
+                 "it; or events"},
+
         {"GET", V1 "/projection", "projection", control_projection_get,
          .summary = "The projection in use, as a RelayFixture"},
         {"PUT", V1 "/projection", "projection-set", control_projection_put, .body_limit = LIMIT_FILE_BYTES,

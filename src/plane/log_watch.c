@@ -40,6 +40,8 @@ void log_watch_wake(struct log_watch *watch, struct lessor_slice execution_id)
 {
         uint64_t hash;
 
+        if (watch == NULL)
+                return;
         pthread_mutex_lock(&watch->lock);
         hash = table_hash(&watch->watchers, execution_id);
         for (struct table_node *node = table_first(&watch->watchers, hash); node != NULL;
@@ -50,6 +52,12 @@ void log_watch_wake(struct log_watch *watch, struct lessor_slice execution_id)
                         watcher->grew(watcher);
         }
         pthread_mutex_unlock(&watch->lock);
+}
+
+void log_watch_heard(void *watch, const struct lessor_lease_event *event)
+{
+        if (event->execution_id.p != NULL && event->kind != LESSOR_EVENT_EXTENDED)
+                log_watch_wake(watch, event->execution_id);
 }
 
 void log_watch_add(struct log_watch *watch, struct log_watcher *watcher)

@@ -4,7 +4,7 @@
 
 #include "base/macro.h"
 #include "base/table.h"
-#include "lessor/slice.h"
+#include "lessor/lease_store.h"
 
 /*
  * Who reads a log while it grows, and how they hear that it did. Attempts are known by their execution ids.
@@ -24,8 +24,14 @@ struct log_watch *log_watch_new(void);
 struct log_watch *log_watch_free(struct log_watch *watch);
 DEFINE_CLEANUP(struct log_watch, log_watch_free)
 
-/* Tells everybody who watches that attempt. Costs next to nothing where nobody does. */
+/*
+ * Tells everybody who watches that attempt. Costs next to nothing where nobody does. Without a watch (NULL)
+ * there is nobody.
+ */
 void log_watch_wake(struct log_watch *watch, struct lessor_slice execution_id);
+
+/* A listener of rack_events, with the watch as its context: wakes the readers when an attempt ends. */
+void log_watch_heard(void *watch, const struct lessor_lease_event *event);
 
 /*
  * One who watches; embedded by the caller, who fills in the first two.
