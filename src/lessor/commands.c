@@ -2,6 +2,7 @@
 #include "lessor/commands.h"
 
 #include "base/macro.h"
+#include "lessor/lease_name.h"
 
 /*
  * Every command. This table parses the command line, is the help, makes the shells' completions, and
@@ -14,6 +15,7 @@
         }
 #define KINDS  "chat generate llm.chat llm.generate"
 #define STATES "queued awaiting-payload ready running done"
+#define SIZES  "serverless small medium large xlarge"
 #define OWNER_FILTER                                                          \
         {                                                                     \
                 "owner", "USER", "only of this owner", COMPLETE_NOTHING, NULL \
@@ -126,6 +128,77 @@ static const struct cli_option job_options[] = {
         END,
 };
 
+static const struct cli_option lease_create_options[] = {
+        {"repo", "REPO", "the repository that the work's objects are in", COMPLETE_NOTHING, NULL},
+        {"tier", "TIER", "which racks may have it: those that work for this tier", COMPLETE_NOTHING, NULL},
+        {"task", "HASH", "a lessor.task/1 object of the repository", COMPLETE_NOTHING, NULL},
+        {"event", "FILE", "a lease event (version 2) as JSON instead; - is stdin", COMPLETE_FILE, NULL},
+        {"name", "NAME", "what it is called (the task's command)", COMPLETE_NOTHING, NULL},
+        {"workspace", "NAME", "the workspace it belongs to", COMPLETE_NOTHING, NULL},
+        {"run", "RUN", "the run it belongs to", COMPLETE_NOTHING, NULL},
+        {"owner", "USER", "whose work it is: owners take turns", COMPLETE_NOTHING, NULL},
+        {"size", "SIZE", "serverless, small, medium, large or xlarge", COMPLETE_WORDS, SIZES},
+        {"e3-version", "VERSION", "the bundled version that a rack needs at least", COMPLETE_NOTHING, NULL},
+        {"environment", "HASH", "the published environment it runs in", COMPLETE_NOTHING, NULL},
+        {"timeout", "TIME", "longest run, with --task (the task's own limit)", COMPLETE_NOTHING, NULL},
+        {"ttl", "TIME", "give up if no rack has it by then", COMPLETE_NOTHING, NULL},
+        {"attempts", "N", "racks that it may lose before it ends as poisoned", COMPLETE_NOTHING, NULL},
+        {"key", "KEY", "the same key comes back with the same lease", COMPLETE_NOTHING, NULL},
+        {"share", NULL, "take up a living lease of the same work, with --key", COMPLETE_NOTHING, NULL},
+        END,
+};
+
+static const struct cli_option lease_ls_options[] = {
+        {"run", "RUN", "only of this run", COMPLETE_NOTHING, NULL},
+        {"status", "STATUS",
+         "only these, with commas: pending, claimed, completed, superseded, cancelled, "
+         "poisoned, expired",
+         COMPLETE_NOTHING, NULL},
+        {"rack", "RACK", "only what this rack holds", COMPLETE_NOTHING, NULL},
+        {"repo", "REPO", "only of this repository", COMPLETE_NOTHING, NULL},
+        OWNER_FILTER,
+        {"after", "NUMBER", "only those behind this one", COMPLETE_NOTHING, NULL},
+        {"limit", "N", "at most so many, up to 10000 (100)", COMPLETE_NOTHING, NULL},
+        END,
+};
+
+#define REASON_OPTION                                                                     \
+        {                                                                                 \
+                "reason", "TEXT", "why, for the attempt's record", COMPLETE_NOTHING, NULL \
+        }
+
+static const struct cli_option lease_cancel_options[] = {
+        {"key", "KEY", "only for the subscriber of this key; the last to leave ends it", COMPLETE_NOTHING,
+         NULL},
+        REASON_OPTION,
+        END,
+};
+
+static const struct cli_option reason_options[] = {REASON_OPTION, END};
+
+static const struct cli_option rack_token_options[] = {
+        {"ttl", "TIME", "how long it can be used, 1m to 1d (15m)", COMPLETE_NOTHING, NULL},
+        {"label", "TEXT", "a note for the list of tokens", COMPLETE_NOTHING, NULL},
+        {"url", "URL", "where the machine finds the server (what the server says)", COMPLETE_NOTHING, NULL},
+        END,
+};
+
+static const struct cli_option rack_approve_options[] = {
+        {"boot", "BOOT", "approve only this start of it (the last)", COMPLETE_NOTHING, NULL},
+        {"yes", NULL, "do not ask, even on a terminal", COMPLETE_NOTHING, NULL},
+        END,
+};
+
+static const struct cli_option rack_rm_options[] = {
+        {"yes", NULL, "do not ask, even on a terminal", COMPLETE_NOTHING, NULL},
+        END,
+};
+
+static const struct cli_option rack_activity_options[] = {
+        {"limit", "N", "at most so many, up to 10000 (100)", COMPLETE_NOTHING, NULL},
+        END,
+};
+
 static const struct cli_option ask_options[] = {
         {"site", "SITE", "the site that asks, as registered", COMPLETE_NOTHING, NULL},
         {"site-keys", "FILE", "its key file", COMPLETE_FILE, NULL},
@@ -150,6 +223,9 @@ const struct cli_group cli_groups[] = {
         {"device", "the machines that do the work"},
         {"roster", "whose work an owner's devices do besides the owner's own"},
         {"job", "the jobs that the server has"},
+        {"lease", "work for racks, as whoever submits it sees it"},
+        {"runs", "leases that belong together"},
+        {"rack", "the machines that work on leases"},
         {"projection", "all that says who may route to whom, as one document"},
         {"server", "the server as a whole"},
         {"lessor", "this program"},
@@ -264,6 +340,78 @@ const struct cli_command cli_commands[] = {
          "lessor job show demo 0198b3a2-5f5e-7cc2-8d5b-0b7a5f3f8a11"},
         {"job cancel", "SITE JOB", 2, 2, PEER_SERVER, COMPLETE_NOTHING, NULL, run_job_cancel,
          "withdraw a job", NULL, "lessor job cancel demo 0198b3a2-5f5e-7cc2-8d5b-0b7a5f3f8a11"},
+
+        {"lease create", "", 0, 0, PEER_SERVER, COMPLETE_NOTHING, lease_create_options, run_lease_create,
+         "submit work for a rack", "A task's inputs must be in the repository already.",
+         "lessor lease create --repo lab --tier shell --task $HASH --attempts 3 --key build-17\n"
+         "lessor lease create --repo lab --tier py --event event.json --ttl 1h --json | jq -r "
+         ".lease.leaseId"},
+        {"lease ls", "", 0, 0, PEER_SERVER, COMPLETE_NOTHING, lease_ls_options, run_lease_ls,
+         "list leases, the oldest first", NULL,
+         "lessor lease ls --status pending,claimed\nlessor lease ls --rack gpu-1\n"
+         "lessor lease ls --status poisoned --json"},
+        {"lease show", LEASE_NAME, 1, 2, PEER_SERVER, COMPLETE_NOTHING, NULL, run_lease_show,
+         "print all that is known of a lease, and its attempts", NULL,
+         "lessor lease show 17\nlessor lease show 17 --json | jq .lease.result"},
+        {"lease why", LEASE_NAME, 1, 2, PEER_SERVER, COMPLETE_NOTHING, NULL, run_lease_why,
+         "say why no rack has a lease", "One line for each rack.", "lessor lease why 17"},
+        {"lease watch", LEASE_NAME, 1, 2, PEER_SERVER, COMPLETE_NOTHING, NULL, run_lease_watch,
+         "print how a lease goes on until it has ended",
+         "Ends with status 0 if it was a success, else with 7.", "lessor lease watch 17"},
+        {"lease cancel", LEASE_NAME, 1, 2, PEER_SERVER, COMPLETE_NOTHING, lease_cancel_options,
+         run_lease_cancel, "cancel a lease",
+         "A rack that works on it stops. One that has ended stays as it is.",
+         "lessor lease cancel 17 --reason \"the input was wrong\""},
+        {"lease supersede", LEASE_NAME, 1, 2, PEER_SERVER, COMPLETE_NOTHING, reason_options,
+         run_lease_supersede, "end a lease because other work has taken its place", NULL,
+         "lessor lease supersede 17"},
+        {"lease replay", LEASE_NAME, 1, 2, PEER_SERVER, COMPLETE_NOTHING, NULL, run_lease_replay,
+         "queue a poisoned or expired lease again", "It has all its attempts to come.",
+         "lessor lease replay 17"},
+
+        {"runs ls", "", 0, 0, PEER_SERVER, COMPLETE_NOTHING, NULL, run_runs_ls, "list the runs", NULL,
+         "lessor runs ls"},
+        {"runs show", "RUN", 1, 1, PEER_SERVER, COMPLETE_NOTHING, NULL, run_runs_show,
+         "print how far a run is", NULL, "lessor runs show nightly\nlessor lease ls --run nightly"},
+        {"runs watch", "RUN", 1, 1, PEER_SERVER, COMPLETE_NOTHING, NULL, run_runs_watch,
+         "print how a run goes on until all of it has ended",
+         "Ends with status 0 if all was a success, else with 7.", "lessor runs watch nightly"},
+        {"runs cancel", "RUN", 1, 1, PEER_SERVER, COMPLETE_NOTHING, reason_options, run_runs_cancel,
+         "cancel every lease of a run that has not ended", NULL, "lessor runs cancel nightly"},
+
+        {"rack token", "", 0, 0, PEER_SERVER, COMPLETE_NOTHING, rack_token_options, run_rack_token,
+         "mint a token with which one machine can join, once",
+         "Prints the command to be run on that machine. The token is shown this once and is in no log.",
+         "lessor rack token --label gpu-1\nlessor rack token --ttl 1h --url https://lessor.example"},
+        {"rack tokens", "", 0, 0, PEER_SERVER, COMPLETE_NOTHING, NULL, run_rack_tokens,
+         "list the tokens that nobody has used yet", NULL, "lessor rack tokens"},
+        {"rack revoke", "TOKEN-ID", 1, 1, PEER_SERVER, COMPLETE_NOTHING, NULL, run_rack_revoke,
+         "take a token back that nobody has used yet", NULL, "lessor rack revoke 9a81a37a76ca5dc5"},
+        {"rack ls", "", 0, 0, PEER_SERVER, COMPLETE_NOTHING, NULL, run_rack_ls,
+         "list the racks, how each is, and when it last asked for work and last beat",
+         "A rack is named by its id, the beginning of its id, or its label. One whose heart beats and that\n"
+         "does not ask for work, although it has room, is shown as not-polling.",
+         "lessor rack ls"},
+        {"rack show", "RACK", 1, 1, PEER_SERVER, COMPLETE_NOTHING, NULL, run_rack_show,
+         "print all that is known of a rack", NULL, "lessor rack show gpu-1"},
+        {"rack activity", "RACK", 1, 1, PEER_SERVER, COMPLETE_NOTHING, rack_activity_options,
+         run_rack_activity, "list what a rack claimed last, the newest first", NULL,
+         "lessor rack activity gpu-1 --limit 20"},
+        {"rack approve", "RACK", 1, 1, PEER_SERVER, COMPLETE_NOTHING, rack_approve_options, run_rack_approve,
+         "approve the start of a rack",
+         "With the policy `approval` a rack that was started again is given no work before that.",
+         "lessor rack approve gpu-1"},
+        {"rack drain", "RACK", 1, 1, PEER_SERVER, COMPLETE_NOTHING, NULL, run_rack_drain,
+         "give a rack no more leases, and let it finish those that it has", NULL, "lessor rack drain gpu-1"},
+        {"rack undrain", "RACK", 1, 1, PEER_SERVER, COMPLETE_NOTHING, NULL, run_rack_undrain,
+         "give a drained rack leases again", NULL, "lessor rack undrain gpu-1"},
+        {"rack rm", "RACK", 1, 1, PEER_SERVER, COMPLETE_NOTHING, rack_rm_options, run_rack_rm,
+         "remove a rack: its token is dead, and what it holds is superseded",
+         "On a terminal it says what the rack holds, and asks.", "lessor rack rm gpu-1"},
+        {"rack policy", "[open|approval]", 0, 1, PEER_SERVER, COMPLETE_NOTHING, NULL, run_rack_policy,
+         "print or change whether each start of a rack has to be approved",
+         "The first start of a rack needs none: who minted its token has approved it.",
+         "lessor rack policy approval"},
 
         {"projection show", "", 0, 0, PEER_SERVER, COMPLETE_NOTHING, NULL, run_projection_show,
          "print the projection in use, as JSON", NULL, "lessor projection show >projection.json"},

@@ -41,6 +41,32 @@ int run_job_ls(struct cli *cli);
 int run_job_show(struct cli *cli);
 int run_job_cancel(struct cli *cli);
 
+int run_lease_create(struct cli *cli);
+int run_lease_ls(struct cli *cli);
+int run_lease_show(struct cli *cli);
+int run_lease_why(struct cli *cli);
+int run_lease_watch(struct cli *cli);
+int run_lease_cancel(struct cli *cli);
+int run_lease_supersede(struct cli *cli);
+int run_lease_replay(struct cli *cli);
+
+int run_runs_ls(struct cli *cli);
+int run_runs_show(struct cli *cli);
+int run_runs_watch(struct cli *cli);
+int run_runs_cancel(struct cli *cli);
+
+int run_rack_token(struct cli *cli);
+int run_rack_tokens(struct cli *cli);
+int run_rack_revoke(struct cli *cli);
+int run_rack_ls(struct cli *cli);
+int run_rack_show(struct cli *cli);
+int run_rack_activity(struct cli *cli);
+int run_rack_approve(struct cli *cli);
+int run_rack_drain(struct cli *cli);
+int run_rack_undrain(struct cli *cli);
+int run_rack_rm(struct cli *cli);
+int run_rack_policy(struct cli *cli);
+
 int run_ask(struct cli *cli);
 
 int run_status(struct cli *cli);

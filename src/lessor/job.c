@@ -57,8 +57,12 @@ int run_job_ls(struct cli *cli)
         static const char *const filters[] = {"site", "state", "owner", "limit"};
         const char *limit = cli_option(cli, "limit");
         _cleanup_(buf_done) struct buf path = {0};
-        struct list list = {
-                .member = "jobs", .titles = titles, .n_titles = 8, .none = "no jobs", .row = put_row};
+        struct list list = {.member = "jobs",
+                            .titles = titles,
+                            .n_titles = 8,
+                            .none = "no jobs",
+                            .more = "--limit shows them, --site, --owner and --state choose",
+                            .row = put_row};
 
         if (limit != NULL && args_number(limit, 1, LIMIT_CONTROL_JOBS, &(int64_t){0}) < 0)
                 return cli_misuse(cli, "--limit: \"%s\" is no number from 1 to %d", limit,
@@ -72,24 +76,6 @@ int run_job_ls(struct cli *cli)
         return list_show(cli, &list);
 }
 
-static void line(struct buf *out, const char *title, const char *text)
-{
-        if (text[0] == '\0')
-                return;
-        buf_printf(out, "%-12s", title);
-        output_safe(out, lessor_slice_of(text));
-        buf_char(out, '\n');
-}
-
-static void line_when(struct buf *out, const char *title, int64_t at_ms, int64_t now_ms)
-{
-        if (at_ms == 0)
-                return;
-        buf_printf(out, "%-12s", title);
-        output_when(out, at_ms, now_ms);
-        buf_char(out, '\n');
-}
-
 static void write_job(struct buf *out, const struct json *job, int64_t now_ms)
 {
         const struct json *claim = json_member_named(job, "claim"),
@@ -97,30 +83,30 @@ static void write_job(struct buf *out, const struct json *job, int64_t now_ms)
         struct buf state = {0};
 
         append_state(&state, job);
-        line(out, "job", control_text(job, "jobId"));
-        line(out, "site", control_text(job, "siteId"));
-        line(out, "state", state.p == NULL ? "" : state.p);
+        output_line(out, "job", control_text(job, "jobId"));
+        output_line(out, "site", control_text(job, "siteId"));
+        output_line(out, "state", state.p == NULL ? "" : state.p);
         buf_done(&state);
-        line(out, "kind", control_text(job, "kind"));
-        line(out, "purpose", control_text(job, "purpose"));
-        line(out, "owner", control_text(job, "owner"));
-        line(out, "audience", control_text(job, "audience"));
-        line(out, "size", control_text(job, "sizeClass"));
-        line_when(out, "enqueued", control_int(job, "enqueuedAt"), now_ms);
-        line_when(out, "deadline", control_int(job, "deadlineAt"), now_ms);
+        output_line(out, "kind", control_text(job, "kind"));
+        output_line(out, "purpose", control_text(job, "purpose"));
+        output_line(out, "owner", control_text(job, "owner"));
+        output_line(out, "audience", control_text(job, "audience"));
+        output_line(out, "size", control_text(job, "sizeClass"));
+        output_line_when(out, "enqueued", control_int(job, "enqueuedAt"), now_ms);
+        output_line_when(out, "deadline", control_int(job, "deadlineAt"), now_ms);
         if (claim != NULL) {
-                line(out, "device", control_text(claim, "runnerId"));
-                line(out, "device of", control_text(claim, "owner"));
-                line(out, "device key", control_text(claim, "keyId"));
-                line(out, "lease", control_text(claim, "leaseId"));
-                line_when(out, "lease ends", control_int(claim, "leaseExpiresAt"), now_ms);
-                line_when(out, "seal by", control_int(claim, "awaitingUntil"), now_ms);
+                output_line(out, "device", control_text(claim, "runnerId"));
+                output_line(out, "device of", control_text(claim, "owner"));
+                output_line(out, "device key", control_text(claim, "keyId"));
+                output_line(out, "lease", control_text(claim, "leaseId"));
+                output_line_when(out, "lease ends", control_int(claim, "leaseExpiresAt"), now_ms);
+                output_line_when(out, "seal by", control_int(claim, "awaitingUntil"), now_ms);
         }
         if (control_int(job, "sealAttempts") > 0)
                 buf_printf(out, "%-12s%lld\n", "unsealed", (long long)control_int(job, "sealAttempts"));
-        line(out, "offered to", control_text(job, "reofferTo"));
+        output_line(out, "offered to", control_text(job, "reofferTo"));
         json_each (runner, refused)
-                line(out, runner == json_first(refused) ? "refused by" : "", control_value(runner));
+                output_line(out, runner == json_first(refused) ? "refused by" : "", control_value(runner));
 }
 
 int run_job_show(struct cli *cli)

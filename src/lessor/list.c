@@ -20,6 +20,15 @@ void list_when(struct output_table *t, int64_t at_ms, int64_t now_ms, enum outpu
         buf_done(&cell);
 }
 
+void list_number(struct output_table *t, int64_t number, enum output_colour colour)
+{
+        struct buf cell = {0};
+
+        buf_int(&cell, number);
+        output_cell(t, buf_view(&cell), colour);
+        buf_done(&cell);
+}
+
 void list_text(struct output_table *t, const struct json *item, const char *key)
 {
         struct lessor_slice text = control_slice(item, key);
@@ -55,7 +64,7 @@ int list_show(struct cli *cli, const struct list *list)
                 return cli_fail_nomem(cli);
         }
         code = output_print(cli, &out);
-        if (code == CLI_EXIT_OK && control_true(answer.root, "more"))
-                fputs("there are more; --limit shows them, --site, --owner and --state choose\n", stderr);
+        if (code == CLI_EXIT_OK && list->more != NULL && control_true(answer.root, "more"))
+                fprintf(stderr, "there are more; %s\n", list->more);
         return code;
 }

@@ -15,6 +15,7 @@ struct list {
         const char *const *titles;
         size_t n_titles;
         const char *none; /* what stands on stderr instead of an empty table */
+        const char *more; /* what stands there when the server has more; NULL: nothing */
         /* Puts the cells of one row. */
         void (*row)(struct output_table *t, const struct json *item, int64_t now_ms);
 };
@@ -24,6 +25,7 @@ int list_show(struct cli *cli, const struct list *list);
 
 /* Cells that many lists have. A dash stands for what is not there. */
 void list_when(struct output_table *t, int64_t at_ms, int64_t now_ms, enum output_colour colour);
+void list_number(struct output_table *t, int64_t number, enum output_colour colour);
 void list_text(struct output_table *t, const struct json *item, const char *key);
 
 #endif

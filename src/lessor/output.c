@@ -253,6 +253,31 @@ int output_when(struct buf *out, int64_t at_ms, int64_t now_ms)
         return buf_text(out, " ago");
 }
 
+#define TITLE_WIDTH 12
+
+int output_line(struct buf *out, const char *title, const char *text)
+{
+        if (text[0] == '\0')
+                return 0;
+        buf_printf(out, "%-*s", TITLE_WIDTH, title);
+        output_safe(out, lessor_slice_of(text));
+        return buf_char(out, '\n');
+}
+
+int output_line_when(struct buf *out, const char *title, int64_t at_ms, int64_t now_ms)
+{
+        if (at_ms == 0)
+                return 0;
+        buf_printf(out, "%-*s", TITLE_WIDTH, title);
+        output_when(out, at_ms, now_ms);
+        return buf_char(out, '\n');
+}
+
+int output_line_int(struct buf *out, const char *title, int64_t number)
+{
+        return buf_printf(out, "%-*s%lld\n", TITLE_WIDTH, title, (long long)number);
+}
+
 int output_bytes(struct buf *out, int64_t bytes)
 {
         static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};

@@ -48,6 +48,13 @@ int output_span(struct buf *out, int64_t ms);
 /* An instant, seen from now: "3m ago", "in 12s", "now". */
 int output_when(struct buf *out, int64_t at_ms, int64_t now_ms);
 
+/* A line of what is known about one thing: its title, and the text made safe. Nothing for an empty text. */
+int output_line(struct buf *out, const char *title, const char *text);
+/* The same for an instant, seen from now; nothing for 0. */
+int output_line_when(struct buf *out, const char *title, int64_t at_ms, int64_t now_ms);
+/* The same for a whole number. */
+int output_line_int(struct buf *out, const char *title, int64_t number);
+
 /* "12.3 MiB". */
 int output_bytes(struct buf *out, int64_t bytes);
 
