@@ -138,7 +138,7 @@ static const struct cli_option lease_create_options[] = {
         {"run", "RUN", "the run it belongs to", COMPLETE_NOTHING, NULL},
         {"owner", "USER", "whose work it is: owners take turns", COMPLETE_NOTHING, NULL},
         {"size", "SIZE", "serverless, small, medium, large or xlarge", COMPLETE_WORDS, SIZES},
-        {"e3-version", "VERSION", "the bundled version that a rack needs at least", COMPLETE_NOTHING, NULL},
+        {"bundled", "VERSION", "the bundled version that a rack needs at least", COMPLETE_NOTHING, NULL},
         {"environment", "HASH", "the published environment it runs in", COMPLETE_NOTHING, NULL},
         {"timeout", "TIME", "longest run, with --task (the task's own limit)", COMPLETE_NOTHING, NULL},
         {"ttl", "TIME", "give up if no rack has it by then", COMPLETE_NOTHING, NULL},

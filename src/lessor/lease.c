@@ -222,7 +222,7 @@ static int put_terms(struct cli *cli, struct json_writer *w)
                      {"workspace", "workspace"},
                      {"name", "taskName"},
                      {"size", "computeSize"},
-                     {"e3-version", "e3Version"},
+                     {"bundled", "e3Version"},
                      {"environment", "environment"},
                      {"task", "task"},
                      {"owner", "owner"},
