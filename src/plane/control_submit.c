@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/limits.h"
 #include "base/macro.h"
+#include "http/offload.h"
 #include "plane/control_lease_json.h"
 #include "plane/rack_event.h"
 
@@ -232,9 +233,7 @@ static void create(struct control_call *call, const struct create_body *in, stru
                                        .attempt_limit = (unsigned)in->attempt_limit,
                                        .timeout_ms = in->timeout_ms};
         if (in->task.p != NULL) {
-                /* TODO(the HTTP server has no pool for work that waits yet): hand this to one */
-                read_task(c);
-                task_read(call->http, c);
+                http_offload(call->http, read_task, task_read, c);
                 return;
         }
         c->error = rack_submission_of_event(&c->terms, event, call->arena, &c->submission, &c->problem);
