@@ -13,6 +13,12 @@ struct lease_store_kind {
         int (*make)(const struct lessor_lease_options *options, struct clock *clock,
                     const struct lessor_lease_listener *listener, const char *directory,
                     struct lessor_lease_store **ret_store);
+        /*
+         * Opens what a crash right now would leave, and ends the store of before. It is the same directory
+         * then. NULL if it keeps nothing.
+         */
+        int (*crash)(const struct lessor_lease_options *options, struct clock *clock, const char *directory,
+                     struct lessor_lease_store **store);
 };
 
 extern const struct lease_store_kind lease_store_kinds[];

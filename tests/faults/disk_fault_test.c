@@ -73,7 +73,7 @@ static void check_crash_image(struct life *l)
         buf_init(&problem);
         if (store_text(l->store, &live) < 0)
                 fail(l, "a store that works does not answer");
-        copy_database(l->dir, l->copy);
+        copy_database(l->dir, l->copy, SQLITE_STORE_FILE);
         if (open_store(l, l->copy, NULL, &store, &problem) < 0)
                 fail(l, "the crash image does not open: %s", problem.p);
         if (store_text(store, &image) < 0)

@@ -499,14 +499,18 @@ static void step_operate(struct sim *s)
 static void step_reopen(struct sim *s)
 {
         struct lessor_lease_options options = LESSOR_LEASE_OPTIONS;
+        bool crash = die(s, 2) == 0;
 
-        if (die(s, 8) != 0)
-                return;
         for (size_t i = 0; i < s->n_places; i++) {
                 struct place *p = &s->places[i];
 
                 if (!p->kind->durable)
                         continue;
+                if (crash) {
+                        expect(s, p, "crash",
+                               p->kind->crash(&options, &s->clock.clock, p->directory, &p->store), 0);
+                        continue;
+                }
                 p->store = lessor_lease_store_free(p->store);
                 expect(s, p, "reopen",
                        p->kind->make(&options, &s->clock.clock, NULL, p->directory, &p->store), 0);

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "store_text.h"
 
-#include <ftw.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#include "base/file.h"
+#include <stdint.h>
 
 static void put(struct buf *out, const char *name, struct lessor_slice text)
 {
@@ -125,54 +120,4 @@ int store_text(struct lessor_routing_store *store, struct buf *out)
                 r = put_everyone(store, arena, out);
         lessor_arena_free(arena);
         return r == 0 ? buf_failed(out) : r;
-}
-
-char *scratch_dir_new(const char *name)
-{
-        const char *tmp = getenv("TMPDIR");
-        char *dir;
-
-        if (tmp == NULL)
-                tmp = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-        if (asprintf(&dir, "%s/lessor-%s-XXXXXX", tmp, name) < 0)
-                return NULL;
-        if (mkdtemp(dir) != NULL)
-                return dir;
-        perror(dir);
-        free(dir);
-        return NULL;
-}
-
-static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *at)
-{
-        (void)info, (void)type, (void)at;
-        return remove(path);
-}
-
-void scratch_dir_free(char *dir)
-{
-        if (dir != NULL)
-                (void)nftw(dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
-        free(dir);
-}
-
-void copy_database(const char *from_dir, const char *to_dir)
-{
-        static const char *const names[] = {"lessor.db", "lessor.db-wal"};
-
-        for (size_t i = 0; i < 2; i++) {
-                char *from, *to;
-                struct buf bytes;
-
-                if (asprintf(&from, "%s/%s", from_dir, names[i]) < 0 ||
-                    asprintf(&to, "%s/%s", to_dir, names[i]) < 0)
-                        abort();
-                buf_init(&bytes);
-                (void)unlink(to);
-                if (file_read(from, SIZE_MAX / 2, &bytes) == 0 && file_create(to, buf_view(&bytes), 0600) < 0)
-                        abort();
-                buf_done(&bytes);
-                free(from);
-                free(to);
-        }
 }
