@@ -165,6 +165,11 @@ struct control_link *control_link_free(struct control_link *link)
         return NULL;
 }
 
+struct cli *control_link_cli(const struct control_link *link)
+{
+        return link->cli;
+}
+
 struct http_client *control_link_http(struct control_link *link)
 {
         return link->http;

@@ -21,6 +21,8 @@ struct control_link *control_link_free(struct control_link *link);
 
 DEFINE_CLEANUP(struct control_link, control_link_free)
 
+struct cli *control_link_cli(const struct control_link *link);
+
 /* What http_client_wait and http_client_wake are to be called with. */
 struct http_client *control_link_http(struct control_link *link);
 
