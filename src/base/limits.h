@@ -26,13 +26,15 @@
 #define LIMIT_SIZE_MEDIUM         64000   /* of a medium one */
 
 /* Rack protocol */
-#define LIMIT_RACK_ENROLL       65536   /* bytes of the body of enroll; rack-protocol 4 */
-#define LIMIT_RACK_BODY         2097152 /* and of every other call */
-#define LIMIT_RACK_WATCHED      256     /* leases that one watch names; rack-protocol 6.8 */
-#define LIMIT_RACK_TRANSFERS    256     /* outputs, and commits, of one storage request; rack-protocol 6.6 */
-#define LIMIT_RACK_TARGETS      4096    /* distinct hashes issued on one lease; rack-protocol 6.6 */
-#define LIMIT_RACK_OBJECT_BYTES INT64_C(5368709120) /* rack-protocol 6.6 */
-#define LIMIT_RACK_TIER         64                  /* bytes of a tier's name in a submission */
+#define LIMIT_RACK_ENROLL        65536   /* bytes of the body of enroll; rack-protocol 4 */
+#define LIMIT_RACK_BODY          2097152 /* and of every other call */
+#define LIMIT_RACK_WATCHED       256     /* leases that one watch names; rack-protocol 6.8 */
+#define LIMIT_RACK_TRANSFERS     256     /* outputs, and commits, of one storage request; rack-protocol 6.6 */
+#define LIMIT_RACK_TARGETS       4096    /* distinct hashes issued on one lease; rack-protocol 6.6 */
+#define LIMIT_RACK_OBJECT_BYTES  INT64_C(5368709120) /* rack-protocol 6.6 */
+#define LIMIT_RACK_TIER          64                  /* bytes of a tier's name in a submission */
+#define LIMIT_RACK_INLINE_ANSWER 4194304 /* bytes of objects that come inline in one answer; more by URL */
+#define LIMIT_RACK_TRANSFER_MS   600000  /* of one object, either way; rack-protocol 7 */
 
 /* HTTP bodies, bytes. An envelope at its ceiling written wholly in \u escapes is 38 MB (relay-protocol 5). */
 #define LIMIT_BODY_ENVELOPE  41943040

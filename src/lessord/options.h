@@ -27,7 +27,9 @@ struct rack_settings {
         int64_t grace_ms;
         int64_t capability_ms;
         int64_t retention_ms;
-        int64_t expiry_ms; /* 0: never */
+        int64_t expiry_ms;  /* 0: never */
+        int64_t collect_ms; /* of objects that nobody needs; 0: never */
+        int64_t collect_grace_ms;
         bool fair;
         bool heed_health;
 };

@@ -137,6 +137,20 @@ static int open_plane(struct racks *r, const struct options *o, struct lessor_ar
         return e < 0 ? e : rack_plane_new(&options, &parts, &r->plane);
 }
 
+static int open_house(struct racks *r, const struct options *o)
+{
+        const struct housekeeper_parts parts = {.store = r->store,
+                                                .objects = r->objects,
+                                                .logs = r->logs,
+                                                .log_watch = r->log_watch,
+                                                .transfers = r->plane->transfers,
+                                                .events = r->events};
+
+        return housekeeper_new(&(struct housekeeper_options){.collect_ms = o->rack.collect_ms,
+                                                             .collect_grace_ms = o->rack.collect_grace_ms},
+                               &parts, &r->house);
+}
+
 /* --- Life --- */
 
 int racks_open(struct racks *r, const struct options *options, struct clock *clock,
@@ -155,20 +169,25 @@ int racks_open(struct racks *r, const struct options *options, struct clock *clo
                 e = open_store(r, options, clock, ret_problem);
         if (e == 0)
                 e = open_files(r, options, clock, ret_problem);
-        return e < 0 ? e : open_plane(r, options, arena);
+        if (e == 0)
+                e = open_plane(r, options, arena);
+        return e < 0 ? e : open_house(r, options);
 }
 
 void racks_close_store(struct racks *r)
 {
+        housekeeper_stop(r->house);
         r->store = lessor_lease_store_free(r->store);
 }
 
 void racks_done(struct racks *r)
 {
         racks_close_store(r);
+        r->house = housekeeper_free(r->house);
         r->plane = rack_plane_free(r->plane);
         r->objects = lessor_object_store_free(r->objects);
         r->logs = log_files_free(r->logs);
+        r->log_watch = log_watch_free(r->log_watch);
         r->events = rack_events_free(r->events);
         r->log_watch = log_watch_free(r->log_watch);
 }

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "lessord/options.h"
+#include "plane/housekeeper.h"
 #include "plane/rack.h"
 
 /*
@@ -18,7 +19,8 @@ struct racks {
         struct log_files *logs;
         struct log_watch *log_watch;
         struct rack_plane *plane; /* NULL: there are none */
-        int64_t next_sweep_ms;    /* monotonic */
+        struct housekeeper *house;
+        int64_t next_sweep_ms; /* monotonic */
 };
 
 /*
@@ -32,7 +34,8 @@ struct racks {
 int racks_open(struct racks *racks, const struct options *options, struct clock *clock,
                struct lessor_arena *arena, struct buf *ret_problem);
 
-/* Ends the lease store, which tells every answer that waits for it. The HTTP server must be drained. */
+/* Ends the housekeeping and the lease store, which tells every answer that waits for it. The HTTP server must
+ * be drained. */
 void racks_close_store(struct racks *racks);
 
 /* Ends the rest; whoever listened to events is gone. */

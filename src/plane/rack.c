@@ -2,10 +2,12 @@
 #include "plane/rack.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/limits.h"
 #include "base/macro.h"
 #include "plane/rack_call.h"
+#include "plane/rack_data.h"
 
 /* --- Events --- */
 
@@ -49,10 +51,32 @@ static void on_event(void *context, const struct lessor_lease_event *event)
 
 /* --- Routes --- */
 
-/* One route an endpoint, then one that takes the rest, then the end. */
+/* One route an endpoint, then what is not for endpoints, then the end. */
 static struct http_route *make_routes(struct rack_plane *plane)
 {
-        struct http_route *routes = calloc(rack_n_endpoints + 2, sizeof(*routes));
+        const struct http_route others[] = {
+                {.method = "PUT",
+                 .path = RACK_DATA_PATH "*",
+                 .handler = rack_data_put,
+                 .body_limit = LIMIT_RACK_OBJECT_BYTES,
+                 .name = "rack-data-put",
+                 .summary = "Send an object, by its capability URL",
+                 .context = plane,
+                 .gate = &rack_data_put_gate},
+                {.path = RACK_DATA_PATH "*",
+                 .handler = rack_data_get,
+                 .name = "rack-data",
+                 .summary = "Fetch an object, by its capability URL",
+                 .context = plane,
+                 .gate = &rack_data_gate},
+                {.path = "/api/rack/*",
+                 .handler = rack_handle_unknown,
+                 .body_limit = LIMIT_RACK_BODY,
+                 .name = "rack-unknown",
+                 .summary = "There is nothing else here",
+                 .context = plane},
+        };
+        struct http_route *routes = calloc(rack_n_endpoints + ARRAY_SIZE(others) + 1, sizeof(*routes));
 
         if (routes == NULL)
                 return NULL;
@@ -63,12 +87,7 @@ static struct http_route *make_routes(struct rack_plane *plane)
                                                 .name = rack_endpoints[i].name,
                                                 .summary = rack_endpoints[i].summary,
                                                 .context = plane};
-        routes[rack_n_endpoints] = (struct http_route){.path = "/api/rack/*",
-                                                       .handler = rack_handle_unknown,
-                                                       .body_limit = LIMIT_RACK_BODY,
-                                                       .name = "rack-unknown",
-                                                       .summary = "There is nothing else here",
-                                                       .context = plane};
+        memcpy(routes + rack_n_endpoints, others, sizeof(others));
         return routes;
 }
 
@@ -93,9 +112,13 @@ int rack_plane_new(const struct rack_options *options, const struct rack_parts *
         plane->options = *options;
         plane->parts = *parts;
         plane->waiting = waiting_new();
+        plane->closures = closure_cache_new(parts->objects);
+        plane->transfers = transfers_new();
         plane->routes = make_routes(plane);
-        e = plane->waiting == NULL || plane->routes == NULL ? LESSOR_E_NOMEM
-                                                            : rack_events_add(parts->events, on_event, plane);
+        e = plane->waiting == NULL || plane->closures == NULL || plane->transfers == NULL ||
+                            plane->routes == NULL
+                    ? LESSOR_E_NOMEM
+                    : rack_events_add(parts->events, on_event, plane);
         if (e < 0) {
                 rack_plane_free(plane);
                 return e;
@@ -109,6 +132,8 @@ struct rack_plane *rack_plane_free(struct rack_plane *plane)
         if (plane == NULL)
                 return NULL;
         waiting_free(plane->waiting);
+        closure_cache_free(plane->closures);
+        transfers_free(plane->transfers);
         free(plane->routes);
         free(plane);
         return NULL;

@@ -11,7 +11,9 @@
 #include "lessor/rack_registry.h"
 #include "objects/log_file.h"
 #include "plane/log_watch.h"
+#include "plane/rack_closure.h"
 #include "plane/rack_events.h"
+#include "plane/transfers.h"
 #include "plane/waiting.h"
 
 /*
@@ -60,6 +62,8 @@ struct rack_plane {
         struct rack_parts parts;
         struct http_route *routes;
         struct waiting *waiting; /* polls and watches */
+        struct closure_cache *closures;
+        struct transfers *transfers; /* of objects, by capability URLs */
 };
 
 /*

@@ -125,6 +125,9 @@ void rack_serve_heartbeat(struct rack_call *call, const void *request); /* rack_
 void rack_serve_lease(struct rack_call *call, const void *request);     /* rack_lease.c */
 void rack_serve_extend(struct rack_call *call, const void *request);    /* rack_machine.c */
 void rack_serve_watch(struct rack_call *call, const void *request);     /* rack_watch.c */
+void rack_serve_storage(struct rack_call *call, const void *request);   /* rack_storage.c */
+void rack_serve_logs(struct rack_call *call, const void *request);      /* rack_logs.c */
+void rack_serve_complete(struct rack_call *call, const void *request);  /* rack_complete.c */
 
 /* The handlers of routes, each with the plane as context. */
 void rack_handle(struct http_request *http, void *context);         /* endpoints */
