@@ -175,8 +175,10 @@ bool control_query_int(struct control_call *call, const char *name, int64_t leas
                 good = text.p[i] >= '0' && text.p[i] <= '9';
                 number = number * 10 + (text.p[i] - '0');
         }
-        if (text.p == NULL)
-                number = otherwise;
+        if (text.p == NULL) {
+                *ret_number = otherwise;
+                return true;
+        }
         if (!good || number < least || number > most) {
                 control_refuse(call, 400, "invalid", "`%s` is a number from %lld to %lld", name,
                                (long long)least, (long long)most);
