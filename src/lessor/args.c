@@ -9,6 +9,7 @@
 #include "base/size.h"
 #include "lessor/error.h"
 
+#define BYTES_MOST (INT64_C(1) << 53)
 #define LONGEST_MS (365 * INT64_C(86400000))
 
 struct reader {
@@ -228,6 +229,30 @@ int args_read(const struct cli_command *commands, size_t n_commands, int argc, c
         if (e < 0)
                 return e;
         return cli->command == NULL ? 0 : check_count(&r);
+}
+
+int args_bytes(const char *text, int64_t *ret_bytes)
+{
+        static const char units[] = "KMGT";
+        size_t digits = strspn(text, "0123456789");
+        const char *unit = text + digits;
+        int64_t number = 0, scale = 1;
+
+        if (digits == 0 || digits > 16)
+                return LESSOR_E_INVALID;
+        for (size_t i = 0; i < digits; i++)
+                number = number * 10 + (text[i] - '0');
+        if (*unit != '\0') {
+                const char *known = strchr(units, *unit);
+
+                if (known == NULL || (unit[1] != '\0' && strcmp(unit + 1, "iB") != 0))
+                        return LESSOR_E_INVALID;
+                scale = INT64_C(1) << (10 * (known - units + 1));
+        }
+        if (number > BYTES_MOST / scale)
+                return LESSOR_E_INVALID;
+        *ret_bytes = number * scale;
+        return 0;
 }
 
 int args_number(const char *text, int64_t min, int64_t max, int64_t *ret_number)

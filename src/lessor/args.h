@@ -31,6 +31,12 @@ const char *args_group(const struct cli_command *commands, size_t n_commands, co
  */
 int args_duration(const char *text, int64_t *ret_ms);
 
+/*
+ * An amount of bytes: "4096", "512K", "10M", "2G", "1T" (also "KiB" and so on), each 1024 of the one before.
+ * Returns 0 or LESSOR_E_INVALID (also for more than 2^53).
+ */
+int args_bytes(const char *text, int64_t *ret_bytes);
+
 /* A whole number within bounds. Returns 0 or LESSOR_E_INVALID. */
 int args_number(const char *text, int64_t min, int64_t max, int64_t *ret_number);
 

@@ -183,6 +183,46 @@ static const struct cli_option rack_token_options[] = {
         END,
 };
 
+#define RACK_OPTIONS                                                                                    \
+        {"dir", "DIR", "the rack's directory (LESSOR_RACK; ./lessor-rack)", COMPLETE_DIRECTORY, NULL},  \
+                {"tier", "TIER", "what it works for; again for more", COMPLETE_NOTHING, NULL},          \
+                {"ca", "FILE", "trust these certificates (PEM) instead of the system's", COMPLETE_FILE, \
+                 NULL},                                                                                 \
+        {                                                                                               \
+                "proxy", "URL", "go through a proxy; \"env\" takes it from the environment",            \
+                        COMPLETE_NOTHING, NULL                                                          \
+        }
+
+static const struct cli_option rack_join_options[] = {
+        RACK_OPTIONS,
+        {"label", "TEXT", "what people see (the host's name)", COMPLETE_NOTHING, NULL},
+        {"replace", NULL, "give up the rack that the directory holds", COMPLETE_NOTHING, NULL},
+        END,
+};
+
+static const struct cli_option rack_run_options[] = {
+        RACK_OPTIONS,
+        {"slots", "N", "tasks at once, 1 to 64 (1)", COMPLETE_NOTHING, NULL},
+        {"once", NULL, "stop after one task", COMPLETE_NOTHING, NULL},
+        {"grace", "TIME", "how long tasks may go on when it is to stop (30s)", COMPLETE_NOTHING, NULL},
+        {"cache-dir", "DIR", "where objects are kept (cache in the rack's directory)", COMPLETE_DIRECTORY,
+         NULL},
+        {"cache-bytes", "BYTES", "how much of them that are not in use (10G)", COMPLETE_NOTHING, NULL},
+        {"work-dir", "DIR", "where tasks run; it is emptied (work in the rack's directory)",
+         COMPLETE_DIRECTORY, NULL},
+        {"time-limit", "TIME", "the longest that a task may take (1d)", COMPLETE_NOTHING, NULL},
+        {"memory", "BYTES", "the most memory that a task may have (none)", COMPLETE_NOTHING, NULL},
+        {"disk", "BYTES", "the most room on disk (64G)", COMPLETE_NOTHING, NULL},
+        {"processes", "N", "the most processes, threads included (4096)", COMPLETE_NOTHING, NULL},
+        {"log-bytes", "BYTES", "the most that is sent of stdout, and of stderr (64M)", COMPLETE_NOTHING,
+         NULL},
+        {"allow-network", NULL, "give the network to tasks that ask for it", COMPLETE_NOTHING, NULL},
+        {"share", "PATH", "let tasks read this too; again for more", COMPLETE_FILE, NULL},
+        {"device", "PATH", "let tasks use this device; again for more", COMPLETE_FILE, NULL},
+        {"no-sandbox", NULL, "let tasks do whatever your user can", COMPLETE_NOTHING, NULL},
+        END,
+};
+
 static const struct cli_option rack_approve_options[] = {
         {"boot", "BOOT", "approve only this start of it (the last)", COMPLETE_NOTHING, NULL},
         {"yes", NULL, "do not ask, even on a terminal", COMPLETE_NOTHING, NULL},
@@ -383,6 +423,23 @@ const struct cli_command cli_commands[] = {
          "mint a token with which one machine can join, once",
          "Prints the command to be run on that machine. The token is shown this once and is in no log.",
          "lessor rack token --label gpu-1\nlessor rack token --ttl 1h --url https://lessor.example"},
+        {"rack join", "URL TOKEN|-", 2, 2, PEER_NONE, COMPLETE_NOTHING, rack_join_options, run_rack_join,
+         "make this machine a rack",
+         "`lessor rack token` on the server prints the command. With - the token is read from stdin, so "
+         "that\n"
+         "no list of processes shows it.",
+         "lessor rack join https://lessor.example e3rk_enroll_TOKEN\n"
+         "lessor rack join https://lessor.example - --dir /var/lib/lessor-rack <token"},
+        {"rack run", "", 0, 0, PEER_NONE, COMPLETE_NOTHING, rack_run_options, run_rack_run,
+         "let this machine work",
+         "Only ever dials out. Each task runs in a sandbox (bubblewrap) with a directory of its own, where "
+         "it\n"
+         "sees the system read-only and neither other processes nor the network. SIGTERM or Ctrl-C lets "
+         "tasks\n"
+         "finish, for as long as --grace says; again ends them at once.",
+         "lessor rack run --tier shell\n"
+         "lessor rack run --tier shell --tier gpu --slots 4 --device /dev/nvidia0 --memory 32G "
+         "--allow-network"},
         {"rack tokens", "", 0, 0, PEER_SERVER, COMPLETE_NOTHING, NULL, run_rack_tokens,
          "list the tokens that nobody has used yet", NULL, "lessor rack tokens"},
         {"rack revoke", "TOKEN-ID", 1, 1, PEER_SERVER, COMPLETE_NOTHING, NULL, run_rack_revoke,

@@ -55,6 +55,8 @@ int run_runs_show(struct cli *cli);
 int run_runs_watch(struct cli *cli);
 int run_runs_cancel(struct cli *cli);
 
+int run_rack_join(struct cli *cli);
+int run_rack_run(struct cli *cli);
 int run_rack_token(struct cli *cli);
 int run_rack_tokens(struct cli *cli);
 int run_rack_revoke(struct cli *cli);
