@@ -193,7 +193,7 @@ class Rack:
         rack = self if token is None else Rack(self.server, self.form, token)
         return rack.call("heartbeat", {
             "healthy": healthy, "freeCapacity": 1, "runningLeases": [ref(lease) for lease in running],
-            "agentVersion": version or self.version, "bootId": boot or self.boot, "cacheBytes": 0})
+            "agentVersion": version or self.version, "bootId": self.boot if boot is None else boot, "cacheBytes": 0})
 
     def extend(self, lease, attempt=None):
         message = ref(lease)
