@@ -9,6 +9,7 @@ enum MHD_Result admission_begin(struct request *r)
         r->early = true;
         r->wrong_method = method != NULL && !lessor_slice_equal(r->public.method, lessor_slice_of(method));
         r->phase = PHASE_RUN;
+        connection_due(r->connection, 0); /* what it waits for now is our own */
         r->next = r->public.route->gate->admit;
         r->next_context = route_context(r);
         return request_run(r);
@@ -21,10 +22,12 @@ static void body_next(struct request *r)
         int64_t now_ms = clock_monotonic_ms(), due_ms = r->deadline_ms;
 
         r->early = false;
-        r->phase = PHASE_BODY;
+        r->phase = r->upload == NULL ? PHASE_BODY : PHASE_UPLOAD;
+        r->deadline_ms = 0;
+        if (!request_has_body(r))
+                return;
         if (due_ms == 0 && gate->body_ms > 0)
                 due_ms = now_ms + gate->body_ms;
-        r->deadline_ms = 0;
         r->due_fixed = due_ms != 0;
         if (due_ms == 0)
                 due_ms = now_ms + r->server->options.body_ms;
@@ -48,7 +51,6 @@ bool admission_next(struct request *r)
                 return true;
         if (r->upload != NULL) {
                 body_next(r);
-                upload_begin(r);
                 return false;
         }
         if (r->admitted) {
@@ -58,10 +60,11 @@ bool admission_next(struct request *r)
         r->admitted = true;
         if (refused(r))
                 return true;
-        if (!r->public.route->gate->streamed) {
+        if (!r->public.route->gate->streamed && request_has_body(r)) {
                 body_next(r);
                 return false;
         }
+        r->early = r->public.route->gate->streamed;
         r->next = r->public.route->handler;
         r->next_context = route_context(r);
         return true;

@@ -168,8 +168,13 @@ int64_t connections_cut_overdue(struct http_server *server, int64_t now_ms)
 
 void connection_abort(struct http_server *server, struct connection *c)
 {
+        struct linger reset = {.l_onoff = 1};
+
         pthread_mutex_lock(&server->lock);
         if (c->live) {
+                /* A reset cannot be taken for the end of a whole answer, and frees a peer that still sends.
+                 */
+                setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
                 atomic_store(&c->left, true);
                 connection_wake(c, SUSPENSION_GONE);
                 connection_cut(c, SHUT_RDWR);

@@ -288,6 +288,11 @@ struct http_server {
         unsigned n_counters;
 };
 
+static inline bool request_has_body(const struct request *r)
+{
+        return r->chunked || r->content_length > 0;
+}
+
 static inline struct request *request_of(struct http_request *public)
 {
         return container_of(public, struct request, public);
@@ -407,7 +412,8 @@ enum MHD_Result answer_queue(struct request *r);
 void answer_raw(struct request *r);
 
 /* ---- admission.c */
-/* MHD has the headers of a request whose route has a gate. */
+/* MHD has the headers of a request whose route has a gate; or all of it, when it has no body, since MHD
+ * closes the connection after an answer that it gets before. */
 enum MHD_Result admission_begin(struct request *r);
 /* A run before the body has neither answered nor suspended. True when there is something to run or to answer;
  * false when the body is next. */
@@ -415,8 +421,6 @@ bool admission_next(struct request *r);
 
 /* ---- upload.c */
 struct upload;
-/* The headers are over: what comes now is the sink's. */
-void upload_begin(struct request *r);
 /* Takes what it can of n bytes; the rest is shown again. */
 enum MHD_Result upload_take(struct request *r, const char *bytes, size_t *n);
 /* The body is whole, or was when this was called first. */

@@ -58,7 +58,9 @@ static void lingerer_end(struct lingerers *l, struct lingerer *e)
         else
                 l->last = e->prev;
         l->n--;
-        close(e->fd); /* which takes it out of the epoll set too */
+        /* MHD may still have its own descriptor of the same socket, so closing ours does not do this. */
+        epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, e->fd, NULL);
+        close(e->fd);
         free(e);
 }
 

@@ -115,9 +115,7 @@ static enum MHD_Result refuse_now(struct request *r, unsigned status, const char
  */
 static enum MHD_Result refuse(struct request *r, unsigned status, const char *why)
 {
-        bool has_body = r->chunked || r->content_length > 0;
-
-        if (has_body && (r->expects_continue || r->content_length > LIMIT_HTTP_DISCARD))
+        if (request_has_body(r) && (r->expects_continue || r->content_length > LIMIT_HTTP_DISCARD))
                 return refuse_now(r, status, why);
         r->phase = PHASE_DISCARD;
         r->refusal = status;
@@ -152,12 +150,12 @@ static enum MHD_Result request_headers(struct request *r, struct MHD_Connection 
         if (r->slot == NULL)
                 return refuse(r, 404, NULL);
         r->public.route = r->slot->route;
-        if (r->public.route->gate != NULL)
+        if (r->public.route->gate != NULL && request_has_body(r))
                 return admission_begin(r);
         if (r->content_length > r->public.route->body_limit)
                 return refuse(r, 413, "the body is larger than this endpoint takes");
         r->phase = PHASE_BODY;
-        if (r->chunked || r->content_length > 0)
+        if (request_has_body(r))
                 body_due(r);
         return MHD_YES;
 }
@@ -255,6 +253,8 @@ static enum MHD_Result request_whole(struct request *r)
                 answer_error(r, r->refusal, r->refusal_why);
                 return answer_queue(r);
         }
+        if (r->public.route->gate != NULL && !r->admitted)
+                return admission_begin(r);
         r->phase = PHASE_RUN;
         r->public.body = buf_view(&r->body);
         r->next = r->public.route->handler;
@@ -393,7 +393,7 @@ void request_completed(void *worker, struct MHD_Connection *mhd, void **context,
         if (r->phase != PHASE_ANSWERED)
                 busy = tell_of_end(r);
         request_account(r, why, now_us - r->public.received_us);
-        if (r->early && (r->chunked || r->content_length > 0))
+        if (r->early && request_has_body(r))
                 keeper_linger(r->server->keeper, c);
 
         c->request = NULL;

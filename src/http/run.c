@@ -201,9 +201,9 @@ enum MHD_Result request_run(struct request *r)
                 if (r->prepared)
                         stay_awake(r->connection);
                 if (!r->answered) {
-                        if (!go_on(r))
-                                return MHD_YES;
-                        continue;
+                        if (go_on(r))
+                                continue;
+                        return request_has_body(r) ? MHD_YES : upload_whole(r);
                 }
                 if (r->when != NULL && !r->gone)
                         verdict = hold(r);

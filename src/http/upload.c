@@ -44,6 +44,8 @@ static void upload_done(void *object)
 
         free(u->pieces[0]);
         free(u->pieces[1]);
+        atomic_fetch_sub_explicit(&u->server->body_memory, u->piece_len[0] + u->piece_len[1],
+                                  memory_order_relaxed);
         atomic_fetch_sub_explicit(&u->server->n_uploads, 1, memory_order_relaxed);
 }
 
@@ -143,11 +145,6 @@ static bool job_await(struct upload *u)
 
 /* --- Receiving, on the worker --- */
 
-void upload_begin(struct request *r)
-{
-        r->phase = PHASE_UPLOAD;
-}
-
 /* The job is over, if there was one, and this is how the upload ends. */
 static enum MHD_Result tell(struct request *r, int error)
 {
@@ -175,6 +172,7 @@ static int piece_new(struct request *r)
         if (u->pieces[u->filling] == NULL)
                 return LESSOR_E_NOMEM;
         u->piece_len[u->filling] = n;
+        atomic_fetch_add_explicit(&r->server->body_memory, n, memory_order_relaxed);
         return 0;
 }
 

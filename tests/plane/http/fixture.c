@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "lessor/error.h"
 
-static void note(struct fixture *f, unsigned *counter)
+void fixture_note(struct fixture *f, unsigned *counter)
 {
         pthread_mutex_lock(&f->lock);
         (*counter)++;
@@ -35,7 +35,7 @@ static void answer_text(struct http_request *request, unsigned status, struct le
 
 static void echo(struct http_request *request, void *context)
 {
-        note(((struct fixture *)context), &((struct fixture *)context)->n_arrived);
+        fixture_note(((struct fixture *)context), &((struct fixture *)context)->n_arrived);
         answer_text(request, 200, request->body);
 }
 
@@ -72,14 +72,14 @@ static void undelivered(struct http_request *request, void *context)
         struct fixture *f = context;
 
         assert_non_null(request->arena);
-        note(f, &f->n_undelivered);
+        fixture_note(f, &f->n_undelivered);
 }
 
 static void parked_done(struct http_request *request, void *context)
 {
         struct fixture *f = context;
 
-        note(f, &f->n_resumed);
+        fixture_note(f, &f->n_resumed);
         answer_text(request, 200, http_wait_over(request) ? LESSOR_SLICE("over") : LESSOR_SLICE("woken"));
 }
 
@@ -142,7 +142,7 @@ static void resume_early(struct http_request *request, void *context)
         http_suspend(request, 60000, parked_done, context);
 }
 
-static int when_told(void *context, http_told *told, void *told_context)
+int fixture_when_told(void *context, http_told *told, void *told_context)
 {
         struct fixture *f = context;
 
@@ -188,7 +188,7 @@ static void hold(struct http_request *request, void *context)
 {
         http_on_undelivered(request, undelivered, context);
         answer_text(request, 200, LESSOR_SLICE("held"));
-        http_answer_after(request, when_told, held_failed, context);
+        http_answer_after(request, fixture_when_told, held_failed, context);
 }
 
 static void hold_now(struct http_request *request, void *context)
@@ -209,7 +209,7 @@ static void hold_already(struct http_request *request, void *context)
         http_answer_after(request, when_already, NULL, context);
 }
 
-static void until_let_go(struct fixture *f)
+void fixture_until_let_go(struct fixture *f)
 {
         pthread_mutex_lock(&f->lock);
         f->n_arrived++;
@@ -223,14 +223,14 @@ static void until_let_go(struct fixture *f)
 static void claim(struct http_request *request, void *context)
 {
         http_on_undelivered(request, undelivered, context);
-        until_let_go(context);
+        fixture_until_let_go(context);
         answer_text(request, 200, LESSOR_SLICE("claimed"));
 }
 
 /* The same for a peer that leaves before the request is parked. */
 static void park_slowly(struct http_request *request, void *context)
 {
-        until_let_go(context);
+        fixture_until_let_go(context);
         park(request, context);
 }
 
@@ -333,7 +333,8 @@ int fixture_start(struct fixture *f, const struct http_options *options, bool wi
         int r;
 
         assert_true(asprintf(&address, "unix:%s", f->socket_path) > 0);
-        listen[0] = (struct http_listen){"127.0.0.1:0", tls, routes, f, "relay"};
+        listen[0] =
+                (struct http_listen){"127.0.0.1:0", tls, f->routes == NULL ? routes : f->routes, f, "relay"};
         listen[1] = (struct http_listen){address, false, control_routes, f, "control"};
         o.listen = listen;
         o.n_listen = with_unix ? 2 : 1;
@@ -357,12 +358,27 @@ struct fixture *fixture_new(const struct http_options *options, bool with_unix, 
         return f;
 }
 
-void fixture_free(struct fixture *f)
+struct fixture *fixture_new_with(const struct http_options *options, const struct http_route *routes_of_test)
+{
+        struct fixture *f = fixture_new_unstarted();
+        const char *problem;
+
+        f->routes = routes_of_test;
+        assert_int_equal(fixture_start(f, options, false, false, &problem), 0);
+        return f;
+}
+
+void fixture_let_go(struct fixture *f)
 {
         pthread_mutex_lock(&f->lock);
         f->leave_early = true;
         pthread_cond_broadcast(&f->changed);
         pthread_mutex_unlock(&f->lock);
+}
+
+void fixture_free(struct fixture *f)
+{
+        fixture_let_go(f);
         http_server_free(f->server);
         assert_int_equal(parking_count(f->lot), 0);
         parking_lot_free(f->lot);
@@ -557,6 +573,25 @@ struct reply client_ask(int fd, const char *text)
 {
         client_send(fd, text);
         return client_read(fd);
+}
+
+size_t client_read_all(int fd, void *to, size_t n)
+{
+        size_t at = 0;
+
+        while (at < n) {
+                ssize_t got = receive(fd, (char *)to + at, n - at);
+
+                if (got == 0)
+                        break;
+                at += (size_t)got;
+        }
+        return at;
+}
+
+void client_read_bytes(int fd, void *to, size_t n)
+{
+        assert_int_equal(client_read_all(fd, to, n), n);
 }
 
 void client_expect_closed(int fd)

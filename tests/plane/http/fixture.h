@@ -21,6 +21,7 @@
 
 struct fixture {
         struct http_server *server;
+        const struct http_route *routes; /* of listener 0; NULL: those of the fixture */
         struct parking_lot *lot;
         struct lessor_arena *arena;
         char *directory;
@@ -46,8 +47,17 @@ int fixture_start(struct fixture *f, const struct http_options *options, bool wi
 
 /* Serves on a free TCP port (listener 0) and, if `with_unix`, on a Unix socket (listener 1). */
 struct fixture *fixture_new(const struct http_options *options, bool with_unix, bool tls);
+/* Serves these routes, with the fixture as their context. */
+struct fixture *fixture_new_with(const struct http_options *options, const struct http_route *routes);
 void fixture_free(struct fixture *f);
 
+/* Counts one more, and lets who awaits it go on. */
+void fixture_note(struct fixture *f, unsigned *counter);
+/* Lets handlers go on that wait in fixture_until_let_go(), which count themselves among the arrived. */
+void fixture_let_go(struct fixture *f);
+void fixture_until_let_go(struct fixture *f);
+/* A http_when that leaves its answer to fixture_tell(). `context` is the fixture. */
+int fixture_when_told(void *context, http_told *told, void *told_context);
 /* Waits until the counter, which the fixture's lock guards, is at least n. */
 void fixture_await(struct fixture *f, const unsigned *counter, unsigned n);
 /* Waits until the statistic says so. */
@@ -77,6 +87,10 @@ struct reply client_read(int fd);
 struct reply client_read_head(int fd);
 /* Sends and reads. */
 struct reply client_ask(int fd, const char *text);
+/* Reads until the connection ends, at most n bytes. Returns how many. */
+size_t client_read_all(int fd, void *to, size_t n);
+/* Reads exactly n bytes. */
+void client_read_bytes(int fd, void *to, size_t n);
 /* Waits for the end of the connection, and fails when bytes come. */
 void client_expect_closed(int fd);
 
