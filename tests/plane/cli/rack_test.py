@@ -111,7 +111,8 @@ class Leases(RackCase):
         table = self.lessor("lease", "ls").out.splitlines()
         self.assertEqual(table[0].split(), ["LEASE", "REPO", "TASK", "TIER", "STATE", "TRIES", "RACK", "RUN", "OWNER",
                                             "CREATED"])
-        self.assertEqual(table[1].split()[:9], ["1", "lab", "train", "shell", "pending", "0/3", "-", "nightly", "alice"])
+        self.assertEqual(table[1].split()[:9],
+                         ["1", "lab", "train", "shell", "pending", "0/3", "-", "nightly", "alice"])
         self.assertEqual(table[1].index("shell"), table[0].index("TIER"))
         self.assertIn("no racks", self.lessor("lease", "why", "1").out)
 

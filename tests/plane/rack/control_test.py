@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The control API of the rack plane (docs/control-api.md, rack-protocol 18): what producers and operators do."""
+import json
 import threading
 import unittest
 
@@ -427,6 +428,100 @@ class Runs(ControlCase):
         self.assertEqual((end.json()["changed"], end.json()["run"]["ended"]), (True, True))
         self.assertNo(404, "not-found", w.server.control, "/runs/watch?run=nobodys&wait=0")
         self.assertNo(400, "invalid", w.server.control, "/runs/watch")
+
+
+class Finishing(ControlCase):
+    """What a rack brings back."""
+
+    def put(self, w, data):
+        answer = w.server.ask_control("PUT", f"/objects?repo={w.repo}", data)
+        self.assertEqual(answer.status, 200, answer)
+        return answer.json["hash"]
+
+    def task(self, w, data=b"1,2,3\n"):
+        """A task object with one input; returns its hash and the input's."""
+        hash = self.put(w, data)
+        text = json.dumps({
+            "format": "lessor.task/1", "argv": ["/usr/bin/wc", "-l", "data.csv"], "environment": {},
+            "inputs": [{"type": "file", "path": "data.csv", "mode": "644", "hash": hash, "size": len(data)}],
+            "outputs": [{"path": "out", "required": False}], "directory": ".", "network": False,
+            "limits": {"timeMs": 5000}}, separators=(",", ":"))
+        return self.put(w, text.encode()), hash
+
+    @each(*FAST, forms=JSON)
+    def test_a_task_object_becomes_a_lease(self, w):
+        """Issue 3, item 11: a general command is a v2 event's task with a closure."""
+        tier = w.name("t")
+        rack, (task, data) = w.rack([tier]), self.task(w, w.name("data").encode())
+        lease = w.server.control("/leases/create", {"repo": w.repo, "tier": tier, "task": task})["lease"]
+        self.assertEqual((lease["taskHash"], lease["taskName"], lease["inputsHash"], lease["mode"]),
+                         (task, "wc", digest(data), "task"))
+        event = w.inspect(lease)["lease"]["event"]
+        self.assertEqual(event["closure"], {"hashes": sorted([task, data])})
+        self.assertEqual((event["runnerEvent"]["inputHashes"], event["runnerEvent"]["timeoutMs"]), ([data], 5000))
+        grant = self.assertGranted(rack.lease(), lease)
+        self.assertEqual(json.loads(grant["eventJson"]), event)
+        named = w.server.control("/leases/create", {"repo": w.repo, "tier": tier, "task": task, "timeoutMs": 7,
+                                                    "taskName": "count", "workspace": "shop"})["lease"]
+        self.assertEqual((named["taskName"], named["workspace"]), ("count", "shop"))
+        self.assertEqual(w.inspect(named)["lease"]["event"]["runnerEvent"]["timeoutMs"], 7)
+
+    @each(forms=JSON)
+    def test_what_is_no_task(self, w):
+        _, data = self.task(w)
+        create = {"repo": w.repo, "tier": "x"}
+        self.assertNo(400, "invalid", w.server.control, "/leases/create", {**create, "task": data})
+        self.assertNo(400, "invalid", w.server.control, "/leases/create", {**create, "task": "x"})
+        gap = json.dumps({"format": "lessor.task/1", "argv": ["true"], "environment": {}, "inputs": [
+            {"type": "file", "path": "a", "mode": "644", "hash": digest(w.name("gone")), "size": 1}], "outputs": [],
+            "directory": ".", "network": False, "limits": {}}, separators=(",", ":"))
+        self.assertNo(404, "not-found", w.server.control, "/leases/create",
+                      {**create, "task": self.put(w, gap.encode())})
+
+    @each(*HELD, forms=JSON)
+    def test_a_result_is_kept_and_wakes_who_waits(self, w):
+        """Sections 10 and 20: whole, unknown keys included; completed wins over what comes later (R091)."""
+        tier, run = w.name("t"), w.name("run")
+        rack, lease = w.rack([tier]), self.submit(w, tier, run=run)
+        self.granted(w, rack, lease)
+        one = Asking(w.server, f"/leases/watch?number={lease['number']}&until=end")
+        all = Asking(w.server, f"/runs/watch?run={run}&until=end")
+        w.server.until_parked(2)
+        output = self.put(w, w.name("output").encode())
+        result = {"taskName": "t", "status": "success", "outputHash": output, "peakBytes": 1e3, "extra": {"a": [None]}}
+        self.assertEqual(rack.complete(lease, result).value, {"disposition": "recorded"})
+        got = one.json()
+        self.assertEqual(got["lease"]["result"], result)
+        self.assertEqual(got["lease"]["verdict"], {"state": "success", "outputHash": output, "peakBytes": 1000})
+        self.assertEqual([(a["state"], a["outputHash"]) for a in got["attempts"]], [("success", output)])
+        self.assertEqual(all.json()["run"]["verdicts"], {"success": 1, "failed": 0, "error": 0, "cancelled": 0})
+        self.assertEqual(w.cancel(lease)["status"], "completed")
+        self.assertEqual(w.supersede(lease)["status"], "completed")
+        entry = w.server.control(f"/racks/activity?rack={rack.id}")["activity"][0]
+        self.assertEqual((entry["status"], entry["outcome"]), ("completed", "success"))
+        self.assertNo(409, "terminal", w.server.control, "/leases/replay", ref(lease))
+
+    @each(*FAST, forms=JSON)
+    def test_every_way_to_end_has_its_word(self, w):
+        """Section 10."""
+        tier, run = w.name("t"), w.name("run")
+        rack = w.rack([tier])
+        for result, state in (
+                ({"status": "failed", "exitCode": 3, "error": "no"}, "failed"),
+                ({"status": "failed", "state": "error", "error": "no disk"}, "error"),
+                ({"status": "failed", "cancelled": True}, "cancelled")):
+            lease = self.submit(w, tier, run=run)
+            self.granted(w, rack, lease)
+            self.assertEqual(rack.complete(lease, {"taskName": "t", **result}).status, 200)
+            got = w.inspect(lease)
+            self.assertEqual((got["lease"]["verdict"]["state"], got["attempts"][0]["state"]), (state, state))
+            self.assertEqual(got["lease"]["verdict"].get("exitCode"), result.get("exitCode"))
+            self.assertEqual(got["lease"]["verdict"].get("error"), result.get("error"))
+        got = w.server.control(f"/runs?run={run}")["run"]
+        self.assertEqual((got["ended"], got["verdicts"]),
+                         (True, {"success": 0, "failed": 1, "error": 1, "cancelled": 1}))
+        self.assertEqual([e.get("error") for e in w.server.control(f"/racks/activity?rack={rack.id}")["activity"]],
+                         [None, "no disk", "no"])
 
 
 class Explaining(ControlCase):
