@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/json_span.h"
 #include "base/limits.h"
 #include "base/macro.h"
 #include "http/offload.h"
@@ -61,70 +62,7 @@ static const struct control_words words[] = {
         {0},
 };
 
-/* --- The event's own text --- */
-
-static size_t skip_blanks(struct lessor_slice text, size_t at)
-{
-        while (at < text.n &&
-               (text.p[at] == ' ' || text.p[at] == '\t' || text.p[at] == '\n' || text.p[at] == '\r'))
-                at++;
-        return at;
-}
-
-/* From an opening quote to behind the closing one. */
-static size_t skip_string(struct lessor_slice text, size_t at)
-{
-        for (at++; at < text.n && text.p[at] != '"'; at++)
-                at += text.p[at] == '\\';
-        return at < text.n ? at + 1 : text.n;
-}
-
-static size_t skip_value(struct lessor_slice text, size_t at)
-{
-        size_t depth = 0;
-
-        while (at < text.n) {
-                char c = text.p[at];
-
-                if (c == '"') {
-                        at = skip_string(text, at);
-                        if (depth == 0)
-                                return at;
-                        continue;
-                }
-                if (depth == 0 && (c == ',' || c == '}' || c == ']' || skip_blanks(text, at) != at))
-                        return at;
-                if (c == '{' || c == '[')
-                        depth++;
-                at++;
-                if ((c == '}' || c == ']') && --depth == 0)
-                        return at;
-        }
-        return at;
-}
-
-/*
- * The text of a member of an object, as it was sent: an event goes to the guest as its producer spelled it.
- * `text` has been read as JSON, and is an object. Absent when no key is spelled like this.
- */
-static struct lessor_slice member_text(struct lessor_slice text, struct lessor_slice quoted_key)
-{
-        size_t at = skip_blanks(text, 0) + 1;
-
-        while (at < text.n) {
-                size_t key = skip_blanks(text, at), key_end, value, value_end;
-
-                if (key >= text.n || text.p[key] != '"')
-                        break;
-                key_end = skip_string(text, key);
-                value = skip_blanks(text, skip_blanks(text, key_end) + 1); /* behind the colon */
-                value_end = skip_value(text, value);
-                if (lessor_slice_equal((struct lessor_slice){text.p + key, key_end - key}, quoted_key))
-                        return (struct lessor_slice){text.p + value, value_end - value};
-                at = skip_blanks(text, value_end) + 1; /* behind the comma */
-        }
-        return (struct lessor_slice){0};
-}
+/* --- The event --- */
 
 /* Takes `event` out of the body, so that a table can read the rest. False when there is none. */
 static bool take_event(struct json *body)
@@ -261,7 +199,7 @@ void control_lease_create(struct control_call *call, const void *unread)
         if (in == NULL)
                 return;
         if (has_event)
-                event = member_text(call->http->body, LESSOR_SLICE("\"event\""));
+                event = json_span_member(call->http->body, LESSOR_SLICE("\"event\""));
         if ((event.p == NULL) == (in->task.p == NULL))
                 control_refuse(call, 400, "invalid",
                                "give either `event`, an object, or `task`, the hash of a task object");

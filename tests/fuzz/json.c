@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "fuzz.h"
+
+#include "base/json_span.h"
+#include "base/json_write.h"
 #include "json_values.h"
 #include "lessor/error.h"
 
@@ -60,6 +63,32 @@ static void check_round_trip(const struct json *value, struct lessor_arena *aren
         buf_done(&twice);
 }
 
+/* What json_span_member() finds is that member's value, and nothing in texts that are none leads it astray.
+ */
+static void check_spans(struct lessor_slice text, struct lessor_arena *arena)
+{
+        struct json *value, *again;
+        struct lessor_slice span;
+        struct buf key;
+
+        span = json_span_member(text, LESSOR_SLICE("\"a\""));
+        FUZZ_CHECK(span.p == NULL ||
+                   (span.p >= text.p && span.n <= text.n && (size_t)(span.p - text.p) <= text.n - span.n));
+        if (json_read_file_text(text, arena, &value, NULL) < 0 || !json_is(value, JSON_OBJECT))
+                return;
+        buf_init(&key);
+        json_each (member, value) {
+                buf_clear(&key);
+                FUZZ_CHECK(json_write_text(&key, member->key) == 0);
+                span = json_span_member(text, buf_view(&key));
+                if (span.p == NULL) /* it is spelled otherwise */
+                        continue;
+                FUZZ_CHECK(json_read_file_text(span, arena, &again, NULL) == 0);
+                FUZZ_CHECK(json_same(member, again));
+        }
+        buf_done(&key);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         struct lessor_arena *arena = lessor_arena_new();
@@ -75,6 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(r == 0 || r == LESSOR_E_MALFORMED || r == LESSOR_E_TOO_LARGE);
         FUZZ_CHECK((r == 0) == (value != NULL));
         check_copies(text, r, value, arena);
+        check_spans(text, arena);
         if (r == 0)
                 check_round_trip(value, arena);
         lessor_arena_free(arena);
