@@ -4,7 +4,7 @@ import base64
 import hashlib
 import os
 
-from harness import SECOND, Request, digest, task_event
+from harness import FORMS, SECOND, Request, World, digest, task_event
 
 SECRET_PATH = "/api/rack/data/"
 LOG_HEAD = 1024  # bytes before the text (docs/objects.md)
@@ -131,6 +131,21 @@ class Held:
         return read_log(self.w, self.lease, attempt or self.attempt, stream)
 
 
+def restarted(case, test, kill=False):
+    """Runs test(world, again) on each wire, with a durable store; again() ends the server and starts it anew."""
+    for number, form in enumerate(FORMS):
+        with case.subTest(form=form):
+            data = case.path(f"restart{number}")
+            w = World(case, case.serve("--store", "sqlite", *case.FAST, data=data), form, number)
+
+            def again(*racks):
+                (w.server.kill if kill else w.server.stop)()
+                w.server = case.serve("--store", "sqlite", *case.FAST, data=data)
+                for rack in racks:
+                    rack.server = w.server
+            test(w, again)
+
+
 # --- Capability URLs ---
 
 def path_of(url):
@@ -138,6 +153,13 @@ def path_of(url):
     origin, slash, id = url.partition(SECRET_PATH)
     assert origin == "http://relay.example" and len(id) == 64, url
     return slash + id
+
+
+def status_of_head(w, url):
+    """The status of a HEAD, whose answer has no body whatever its headers say."""
+    with w.server.wire() as wire:
+        wire.send(Request("HEAD", path_of(url), {}, b"").bytes())
+        return int(wire.socket.recv(65536).split()[1])
 
 
 def get(w, url, method="GET", **headers):
