@@ -129,9 +129,17 @@ static int add_value(struct reader *r, const struct cli_option *option, const ch
         return 0;
 }
 
+/* The few options that have a short name. */
+static const char *in_full(const char *word)
+{
+        if (strcmp(word, "-h") == 0)
+                return "--help";
+        return strcmp(word, "-f") == 0 ? "--follow" : word;
+}
+
 static int read_option(struct reader *r, int argc, char *const *argv, int *i)
 {
-        const char *word = strcmp(argv[*i], "-h") == 0 ? "--help" : argv[*i];
+        const char *word = in_full(argv[*i]);
         const char *equals = strchr(word, '=');
         size_t n = equals == NULL ? strlen(word) : (size_t)(equals - word);
         const struct cli_option *option = NULL;

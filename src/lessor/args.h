@@ -10,7 +10,7 @@
 /*
  * Reads the command line by a table of commands. Options may stand anywhere, `--name value` or
  * `--name=value`;
- * `--` ends them. `-h` is --help.
+ * `--` ends them. `-h` is --help, `-f` --follow.
  *
  * commands     borrowed; cli_commands, but for tests
  * cli          arena is set; the rest is filled in. `command` is the one named, also on failure, when there

@@ -3,6 +3,7 @@
 
 #include "base/macro.h"
 #include "lessor/lease_name.h"
+#include "lessor/repo.h"
 
 /*
  * Every command. This table parses the command line, is the help, makes the shells' completions, and
@@ -255,6 +256,58 @@ static const struct cli_option ask_options[] = {
         END,
 };
 
+#define QUIET_OPTION                                                           \
+        {                                                                      \
+                "quiet", NULL, "no progress on stderr", COMPLETE_NOTHING, NULL \
+        }
+
+static const struct cli_option object_put_options[] = {REPO_OPTION, QUIET_OPTION, END};
+
+static const struct cli_option object_get_options[] = {
+        REPO_OPTION,
+        {"raw", NULL, "do not unpack a tree: its own text", COMPLETE_NOTHING, NULL},
+        {"force", NULL, "replace a file of that name", COMPLETE_NOTHING, NULL},
+        QUIET_OPTION,
+        END,
+};
+
+static const struct cli_option object_ls_options[] = {
+        REPO_OPTION,
+        {"after", "HASH", "only those behind this one", COMPLETE_NOTHING, NULL},
+        {"limit", "N", "at most so many, up to 10000 (100)", COMPLETE_NOTHING, NULL},
+        END,
+};
+
+static const struct cli_option object_gc_options[] = {
+        {"grace", "TIME", "keep what was used within this time (1d)", COMPLETE_NOTHING, NULL},
+        {"dry-run", NULL, "only say what would be removed", COMPLETE_NOTHING, NULL},
+        END,
+};
+
+static const struct cli_option object_verify_options[] = {
+        {"repo", "REPO", "only this repository (all)", COMPLETE_NOTHING, NULL},
+        {"set-aside", NULL, "move damaged ones away, so that they can be put again", COMPLETE_NOTHING, NULL},
+        END,
+};
+
+static const struct cli_option env_publish_options[] = {
+        {"image", "IMAGE", "the image that the layers go on", COMPLETE_NOTHING, NULL},
+        {"tier", "TIER", "which racks can run it: those that work for this tier", COMPLETE_NOTHING, NULL},
+        {"media-type", "TYPE", "of the layers (application/vnd.oci.image.layer.v1.tar+gzip)",
+         COMPLETE_NOTHING, NULL},
+        QUIET_OPTION,
+        END,
+};
+
+static const struct cli_option logs_options[] = {
+        {"follow", NULL, "go on until the attempt has ended, and with the next one; also -f",
+         COMPLETE_NOTHING, NULL},
+        {"stream", "STREAM", "only this one, on stdout (both, each on its own)", COMPLETE_WORDS,
+         "stdout stderr"},
+        {"attempt", "ATTEMPT", "its number or execution id (the newest)", COMPLETE_NOTHING, NULL},
+        END,
+};
+
 const struct cli_group cli_groups[] = {
         {"ask", "put a question to a device, as a site does"},
         {"keys", "make and look at key files"},
@@ -264,8 +317,11 @@ const struct cli_group cli_groups[] = {
         {"roster", "whose work an owner's devices do besides the owner's own"},
         {"job", "the jobs that the server has"},
         {"lease", "work for racks, as whoever submits it sees it"},
+        {"logs", "what attempts at a lease wrote"},
         {"runs", "leases that belong together"},
         {"rack", "the machines that work on leases"},
+        {"object", "what leases read and write: bytes by their hash"},
+        {"env", "what racks run tasks in"},
         {"projection", "all that says who may route to whom, as one document"},
         {"server", "the server as a whole"},
         {"lessor", "this program"},
@@ -409,6 +465,13 @@ const struct cli_command cli_commands[] = {
          "queue a poisoned or expired lease again", "It has all its attempts to come.",
          "lessor lease replay 17"},
 
+        {"logs", LEASE_NAME, 1, 2, PEER_SERVER, COMPLETE_NOTHING, logs_options, run_logs,
+         "print what an attempt at a lease wrote",
+         "Its stdout on stdout and its stderr on stderr. With -f, as it comes, and when a rack is lost, what "
+         "the\n"
+         "next one writes. With --json, lines of JSON that say which stream is meant.",
+         "lessor logs 17\nlessor logs -f 17\nlessor logs 17 --attempt 1 --stream stderr"},
+
         {"runs ls", "", 0, 0, PEER_SERVER, COMPLETE_NOTHING, NULL, run_runs_ls, "list the runs", NULL,
          "lessor runs ls"},
         {"runs show", "RUN", 1, 1, PEER_SERVER, COMPLETE_NOTHING, NULL, run_runs_show,
@@ -469,6 +532,45 @@ const struct cli_command cli_commands[] = {
          "print or change whether each start of a rack has to be approved",
          "The first start of a rack needs none: who minted its token has approved it.",
          "lessor rack policy approval"},
+
+        {"object put", "PATH|-...", 1, -1, PEER_SERVER, COMPLETE_FILE, object_put_options, run_object_put,
+         "store files and directories, and print their hashes",
+         "A directory becomes a tree: an object that names what is in it. Of links only those that stay "
+         "within\n"
+         "it can be taken. What the repository has already is not sent.",
+         "lessor object put data.csv\nlessor object put --repo lab src models\n"
+         "tar c src | lessor object put -"},
+        {"object get", "HASH [PATH|-]", 1, 2, PEER_SERVER, COMPLETE_FILE, object_get_options, run_object_get,
+         "fetch an object, and a tree with all that is in it",
+         "Without a path, or with -, the bytes go to stdout. Nothing that is there is replaced. A file that "
+         "was\n"
+         "interrupted goes on where it was when the same command is given again.",
+         "lessor object get $HASH data.csv\nlessor object get $HASH results\n"
+         "lessor object get $HASH - | tar t"},
+        {"object ls", "", 0, 0, PEER_SERVER, COMPLETE_NOTHING, object_ls_options, run_object_ls,
+         "list the objects of a repository", NULL, "lessor object ls --repo lab"},
+        {"object repos", "", 0, 0, PEER_SERVER, COMPLETE_NOTHING, NULL, run_object_repos,
+         "list the repositories", NULL, "lessor object repos"},
+        {"object gc", "", 0, 0, PEER_SERVER, COMPLETE_NOTHING, object_gc_options, run_object_gc,
+         "remove objects that nothing names any more",
+         "Leases that live, outputs of those that the server remembers, and environments keep what they "
+         "name.",
+         "lessor object gc --dry-run\nlessor object gc --grace 7d"},
+        {"object verify", "", 0, 0, PEER_SERVER, COMPLETE_NOTHING, object_verify_options, run_object_verify,
+         "hash every object again", "Ends with status 1 if some are damaged.",
+         "lessor object verify --set-aside"},
+
+        {"env publish", "ENVIRONMENT VERSION [LAYER...]", 2, -1, PEER_SERVER, COMPLETE_FILE,
+         env_publish_options, run_env_publish, "publish an environment, so that leases of it can run",
+         "ENVIRONMENT is the hash of its specification, VERSION the runtime's. Layers are files, in the "
+         "order in\n"
+         "which they are applied.",
+         "lessor env publish $HASH 1.0.94 --image python:3.12-slim --tier py base.tar.gz extra.tar.gz"},
+        {"env ls", "", 0, 0, PEER_SERVER, COMPLETE_NOTHING, NULL, run_env_ls,
+         "list the published environments", NULL, "lessor env ls"},
+        {"env rm", "ENVIRONMENT VERSION", 2, 2, PEER_SERVER, COMPLETE_NOTHING, NULL, run_env_rm,
+         "take a published environment back", "Leases that want it fail from then on.",
+         "lessor env rm $HASH 1.0.94"},
 
         {"projection show", "", 0, 0, PEER_SERVER, COMPLETE_NOTHING, NULL, run_projection_show,
          "print the projection in use, as JSON", NULL, "lessor projection show >projection.json"},

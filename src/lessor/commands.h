@@ -71,6 +71,19 @@ int run_rack_policy(struct cli *cli);
 
 int run_ask(struct cli *cli);
 
+int run_logs(struct cli *cli);
+
+int run_object_put(struct cli *cli);
+int run_object_get(struct cli *cli);
+int run_object_ls(struct cli *cli);
+int run_object_repos(struct cli *cli);
+int run_object_gc(struct cli *cli);
+int run_object_verify(struct cli *cli);
+
+int run_env_publish(struct cli *cli);
+int run_env_ls(struct cli *cli);
+int run_env_rm(struct cli *cli);
+
 int run_status(struct cli *cli);
 int run_metrics(struct cli *cli);
 int run_log_level(struct cli *cli);

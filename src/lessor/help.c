@@ -61,8 +61,8 @@ static bool is_of_group(const struct cli_command *command, const char *group)
 
         if (strchr(command->name, ' ') != NULL)
                 return strncmp(command->name, group, n) == 0 && command->name[n] == ' ';
-        if (strcmp(command->name, "ask") == 0)
-                return strcmp(group, "ask") == 0;
+        if (strcmp(command->name, "ask") == 0 || strcmp(command->name, "logs") == 0)
+                return strcmp(group, command->name) == 0;
         return strcmp(group, command->peer == PEER_SERVER ? "server" : "lessor") == 0;
 }
 

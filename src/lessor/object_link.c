@@ -252,7 +252,8 @@ static int end(struct object_upload *u, struct waiting *w, bool *ret_again)
         u->away_since_ms = 0;
         buf_clear(&u->culprit);
         buf_slice(&u->culprit, buf_view(&w->path));
-        if (r == LESSOR_E_IO) /* shorter than it was */
+        /* Shorter than it was; or other bytes, which the server noticed. */
+        if (r == LESSOR_E_IO || (r == 0 && http_transfer_status(t) == 400))
                 return LESSOR_E_MISMATCH;
         if (r < 0)
                 return r;

@@ -74,7 +74,7 @@ static int look_at_attempt(struct follower *f)
         return e;
 }
 
-/* Whether there will be nothing more: then what was not read before is read once again. */
+/* Whether there will be nothing more, or that is enough: then what was not read before is read once again. */
 static int has_ended(struct follower *f, bool *ret_ended)
 {
         enum lessor_attempt_state state;
@@ -82,6 +82,9 @@ static int has_ended(struct follower *f, bool *ret_ended)
         int e = f->ended_ms == 0 ? look_at_attempt(f) : 0;
 
         state = f->log->attempt.state;
+        *ret_ended = !f->log->follow;
+        if (!f->log->follow)
+                return e;
         if (e == 0 && f->ended_ms == 0 && state != LESSOR_ATTEMPT_RUNNING)
                 f->ended_ms = now_ms;
         *ret_ended = f->ended_ms != 0 &&
@@ -228,10 +231,10 @@ static int produce_events(struct http_request *http, void *context, struct buf *
         if (e == 0 && out->n == 0)
                 e = has_ended(f, &ended);
         if (e == 0 && ended)
-                e = say_streams(f, true, out);
+                e = say_streams(f, f->log->attempt.state != LESSOR_ATTEMPT_RUNNING, out);
         if (e == 0 && out->n > 0)
                 return HTTP_MORE;
-        if (e == 0 && ended)
+        if (e == 0 && ended && f->log->attempt.state != LESSOR_ATTEMPT_RUNNING)
                 say_end(f, out);
         else if (e == 0 && clock_monotonic_ms() - f->said_ms >= ALIVE_MS) {
                 http_event_comment(out);

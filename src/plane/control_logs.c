@@ -218,6 +218,15 @@ static void answer_part(struct log_request *log)
                 object_io_close(&place.fd);
 }
 
+static bool wants_events(struct http_request *http)
+{
+        struct lessor_slice accept = http_header(http, "accept");
+        static const char wanted_type[] = "text/event-stream";
+
+        return accept.n >= sizeof(wanted_type) - 1 &&
+               memmem(accept.p, accept.n, wanted_type, sizeof(wanted_type) - 1) != NULL;
+}
+
 static bool read_query(struct log_request *log)
 {
         struct lessor_slice stream, follow;
@@ -236,18 +245,10 @@ static bool read_query(struct log_request *log)
         }
         log->stream = (enum log_stream)number;
         log->one_stream = stream.p != NULL;
-        log->follow = lessor_slice_equal(follow, LESSOR_SLICE("1"));
+        log->follow = lessor_slice_equal(follow, LESSOR_SLICE("1")) ||
+                      (follow.p == NULL && wants_events(log->call->http));
         log->offset[log->stream] = offset;
         return true;
-}
-
-static bool wants_events(struct http_request *http)
-{
-        struct lessor_slice accept = http_header(http, "accept");
-        static const char wanted_type[] = "text/event-stream";
-
-        return accept.n >= sizeof(wanted_type) - 1 &&
-               memmem(accept.p, accept.n, wanted_type, sizeof(wanted_type) - 1) != NULL;
 }
 
 void control_log_get(struct control_call *call, const void *body)

@@ -18,7 +18,7 @@ struct log_request {
         struct log_key key;
         enum log_stream stream;
         bool one_stream; /* that one was named */
-        bool follow;
+        bool follow;     /* go on until the attempt has ended; events do, unless told otherwise */
         int64_t offset[N_LOG_STREAMS]; /* the next byte to answer */
 };
 
