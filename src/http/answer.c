@@ -43,9 +43,12 @@ static void error_text(struct buf *out, unsigned status, const char *why)
 void answer_error(struct request *r, unsigned status, const char *why)
 {
         buf_clear(&r->answer);
-        error_text(&r->answer, status, why);
+        if (r->foreign) /* rack-protocol 1 */
+                buf_printf(&r->answer, "%s\n", why);
+        else
+                error_text(&r->answer, status, why);
         r->status = status;
-        r->content_type = "application/json";
+        r->content_type = r->foreign ? "text/plain" : "application/json";
         r->answer_text = buf_view(&r->answer);
         r->answered = true;
 }

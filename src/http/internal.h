@@ -181,6 +181,7 @@ struct request {
         size_t charged;   /* of server->body_memory */
         unsigned refusal; /* status with which it is refused after PHASE_DISCARD; 0: not refused */
         const char *refusal_why;
+        bool foreign;          /* from an address that the listener does not answer: told so in plain text */
         struct upload *upload; /* in the arena; see upload.c */
         int receive_error;
         bool upload_told; /* its `done` or `failed` has been called */

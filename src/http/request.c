@@ -141,8 +141,10 @@ static enum MHD_Result request_headers(struct request *r, struct MHD_Connection 
                 return refuse_now(r, 400, "the request target is not valid");
         if (r->connection->listener->allowed != NULL &&
             !networks_have(r->connection->listener->allowed, r->connection->listener->n_allowed,
-                           r->connection))
+                           r->connection)) {
+                r->foreign = true;
                 return refuse(r, 403, "requests come here by way of the public address only");
+        }
         if (of_target == 503)
                 return refuse(r, 503, "out of memory");
         if (of_target == 0)

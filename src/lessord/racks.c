@@ -189,7 +189,6 @@ void racks_done(struct racks *r)
         r->logs = log_files_free(r->logs);
         r->log_watch = log_watch_free(r->log_watch);
         r->events = rack_events_free(r->events);
-        r->log_watch = log_watch_free(r->log_watch);
 }
 
 /* --- Keeping house --- */

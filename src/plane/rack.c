@@ -81,12 +81,14 @@ static struct http_route *make_routes(struct rack_plane *plane)
         if (routes == NULL)
                 return NULL;
         for (size_t i = 0; i < rack_n_endpoints; i++)
-                routes[i] = (struct http_route){.path = rack_endpoints[i].path,
+                routes[i] = (struct http_route){.method = "POST",
+                                                .path = rack_endpoints[i].path,
                                                 .handler = rack_handle,
                                                 .body_limit = rack_endpoints[i].body_limit,
                                                 .name = rack_endpoints[i].name,
                                                 .summary = rack_endpoints[i].summary,
-                                                .context = plane};
+                                                .context = plane,
+                                                .gate = &rack_gate};
         memcpy(routes + rack_n_endpoints, others, sizeof(others));
         return routes;
 }

@@ -362,19 +362,51 @@ static bool read_message(struct rack_call *call, void **ret_message)
         return false;
 }
 
-void rack_handle(struct http_request *http, void *context)
+/* Before the body (section 4). What it changed, a promotion, is durable before anything is answered. */
+static void admit(struct http_request *http, void *context)
 {
         struct rack_call *call = call_new(http, context);
-        void *message;
 
         if (call == NULL)
                 return;
-        if (!call->endpoint->open && !authenticate(call))
+        http->admitted = call;
+        if (!call->endpoint->open && authenticate(call) && call->ticket.seq != 0)
+                http_answer_after(http, when_durable, not_durable, call);
+}
+
+/* The HTTP server's own refusals: JSON for a JSON request, and text otherwise. */
+static void refuse_for_http(struct http_request *http, unsigned status, const char *why, void *context)
+{
+        struct rack_call *call = http->admitted != NULL ? http->admitted : call_new(http, context);
+        struct buf body = {0};
+        struct json_writer w;
+        const char *code = status == 404   ? "not_found"
+                           : status == 408 ? "timeout"
+                           : status == 413 ? "too_large"
+                           : status == 503 ? "unavailable"
+                                           : "bad_request";
+
+        if (call == NULL)
                 return;
-        if (!lessor_slice_equal(http->method, LESSOR_SLICE("POST"))) {
-                rack_refuse(call, RACK_NO_SUCH_PATH, "this path takes POST only");
-                return;
+        if (call->form == RACK_FORM_JSON) {
+                json_writer_init(&w, &body);
+                put_plain(&w, code, lessor_slice_of(why == NULL ? "there is nothing at this path" : why));
+                http_answer(http, status, "application/json", &body);
+        } else {
+                buf_printf(&body, "%s\n", why == NULL ? "there is nothing at this path" : why);
+                http_answer(http, status, "text/plain", &body);
         }
+}
+
+const struct http_gate rack_gate = {
+        .admit = admit, .refuse = refuse_for_http, .body_ms = RACK_BODY_MS, .any_method = true};
+
+void rack_handle(struct http_request *http, void *context)
+{
+        struct rack_call *call = http->admitted;
+        void *message;
+
+        (void)context;
         if (read_message(call, &message))
                 call->endpoint->serve(call, message);
 }

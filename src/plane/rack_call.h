@@ -39,6 +39,9 @@ struct rack_endpoint {
 extern const struct rack_endpoint rack_endpoints[];
 extern const size_t rack_n_endpoints;
 
+/* Time for a whole body (section 4). */
+#define RACK_BODY_MS 15000
+
 /* A request under way. In the request's arena. */
 struct rack_call {
         struct rack_plane *plane;
@@ -130,7 +133,8 @@ void rack_serve_logs(struct rack_call *call, const void *request);      /* rack_
 void rack_serve_complete(struct rack_call *call, const void *request);  /* rack_complete.c */
 
 /* The handlers of routes, each with the plane as context. */
-void rack_handle(struct http_request *http, void *context);         /* endpoints */
+void rack_handle(struct http_request *http, void *context); /* endpoints, behind rack_gate */
+extern const struct http_gate rack_gate; /* authenticates, and leaves the call in `admitted` */
 void rack_handle_unknown(struct http_request *http, void *context); /* the rest of /api/rack/ */
 
 #endif
