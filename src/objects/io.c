@@ -23,6 +23,7 @@ int object_io_error(int number)
         switch (number) {
         case ENOSPC:
         case EDQUOT:
+        case EFBIG: /* a limit on the size of files */
                 return LESSOR_E_LOW_SPACE;
         case ENOENT:
         case ENOTDIR:
