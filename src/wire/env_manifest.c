@@ -8,7 +8,7 @@
 static const struct message_field layer_fields[] = {
         FIELD_TEXT1(struct env_layer, digest, "digest"),
         FIELD_INT(struct env_layer, size_bytes, "sizeBytes", 0, LIMIT_RACK_OBJECT_BYTES),
-        FIELD_TEXT(struct env_layer, media_type, "mediaType", 0, INT64_MAX),
+        FIELD_TEXT(struct env_layer, media_type, "mediaType", 0, INT64_MAX, .flags = MESSAGE_OPTIONAL),
 };
 static const struct message_table layer_table =
         MESSAGE_TABLE("EnvLayer", struct env_layer, layer_fields, .open = true);

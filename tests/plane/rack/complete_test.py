@@ -316,7 +316,8 @@ class Outputs(CompleteCase):
         self.assertRefused(held.complete(SUCCESS, inline=b"x"), 400, "bad_request")
         self.assertRefused(held.complete(SUCCESS, upload="x"), 400, "bad_request")
         self.assertStillHeld(held)
-        self.assertDisposition(held.complete({**SUCCESS, "detached": {"kind": "success", "valueB64": "AA=="}}), "recorded")
+        result = {**SUCCESS, "detached": {"kind": "success", "valueB64": "AA=="}}
+        self.assertDisposition(held.complete(result), "recorded")
         self.assertEqual(held.view()["result"]["detached"]["valueB64"], "AA==")
         failed = Held(w, event=function_event(w.repo))
         self.assertDisposition(failed.complete(FAILED, inline=b"x", upload="x"), "recorded")

@@ -170,7 +170,8 @@ class Put(DataCase):
         kept = staged(w)
         for body in (data, b"other", b"", data + data):
             again = put(w, target, body)
-            self.assertEqual((again.status, again.headers["x-amz-version-id"]), (200, first.headers["x-amz-version-id"]))
+            self.assertEqual(again.status, 200)
+            self.assertEqual(again.headers["x-amz-version-id"], first.headers["x-amz-version-id"])
         self.assertEqual(staged(w), kept)
         commit = {"hash": sha256(data), "size": len(data), "version": first.headers["x-amz-version-id"]}
         self.assertEqual(held.commit(commit), [True])

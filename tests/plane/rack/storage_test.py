@@ -164,14 +164,16 @@ class Writing(StorageCase):
     def test_one_bad_entry_issues_nothing(self, w):
         """R104"""
         held, good = Held(w, closure=[]), output(w.name("good").encode())
-        bad = [{"hash": "", "size": 1}, {"hash": sha256(b"x").upper(), "size": 1}, {"hash": sha256(b"x") + "0", "size": 1},
-               {"hash": sha256(b"x"), "size": -1}, {"hash": sha256(b"x"), "size": LARGEST + 1}]
+        hash = sha256(b"x")
+        bad = [{"hash": "", "size": 1}, {"hash": hash.upper(), "size": 1}, {"hash": hash + "0", "size": 1},
+               {"hash": hash, "size": -1}, {"hash": hash, "size": LARGEST + 1}]
         for entry in bad:
             self.assertBad(held.storage(outputs=[good, entry]))
             self.assertBad(held.storage(outputs=[good], commits=[{**entry, "version": "v"}]))
             self.assertBad(held.storage(outputs=[good], output=entry))
         self.assertEqual(held.view().get("targets", 0), 0)
-        self.assertEqual(self.kinds(held.value(outputs=[{"hash": sha256(b"huge"), "size": LARGEST}])["targets"]), ["put"])
+        largest = held.value(outputs=[{"hash": sha256(b"huge"), "size": LARGEST}])
+        self.assertEqual(self.kinds(largest["targets"]), ["put"])
 
     @each(*FAST)
     def test_a_lease_declares_at_most_4096_outputs(self, w):
@@ -197,7 +199,8 @@ class Writing(StorageCase):
         self.assertEqual(put(w, target, data).status, 200)
         stored = seed(w, w.name("stored").encode())
         self.assertBad(held.storage(outputs=[{"hash": stored, "size": 1}]), 409, "conflict")
-        self.assertBad(held.storage(outputs=[output(b"twice"), {"hash": sha256(b"twice"), "size": 9}]), 409, "conflict")
+        twice = [output(b"twice"), {"hash": sha256(b"twice"), "size": 9}]
+        self.assertBad(held.storage(outputs=twice), 409, "conflict")
 
     @each(*FAST)
     def test_a_commit_makes_an_object(self, w):
