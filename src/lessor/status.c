@@ -41,6 +41,39 @@ static void write_source(struct buf *out, const char *name, const struct json *s
                 buf_text(out, "built-in tables");
 }
 
+/* What is not nothing: "3 ready, 1 draining". */
+static void write_counts(struct buf *out, const struct json *counts)
+{
+        const char *between = "";
+
+        json_each (count, counts) {
+                int64_t n;
+
+                if (!json_int(count, &n) || n == 0)
+                        continue;
+                buf_printf(out, "%s%lld %.*s", between, (long long)n, (int)count->key.n, count->key.p);
+                between = ", ";
+        }
+        buf_text(out, between[0] == '\0' ? "none" : "");
+}
+
+static void write_racks(struct buf *out, const struct json *plane)
+{
+        title(out, "leases");
+        write_counts(out, json_member_named(plane, "leases"));
+        if (control_int(plane, "lapsed") > 0)
+                buf_printf(out, ", %lld of the claimed past their deadline",
+                           (long long)control_int(plane, "lapsed"));
+        if (!control_true(plane, "writable"))
+                buf_printf(out, "; the store is NOT WRITABLE: %s", control_text(plane, "problem"));
+        if (control_int(plane, "setAside") > 0)
+                buf_printf(out, ", %lld rows set aside", (long long)control_int(plane, "setAside"));
+        buf_char(out, '\n');
+        title(out, "racks");
+        write_counts(out, json_member_named(plane, "racks"));
+        buf_char(out, '\n');
+}
+
 static void write_status(struct buf *out, const struct json *s)
 {
         const struct json *store = json_member_named(s, "store"), *http = json_member_named(s, "http");
@@ -76,6 +109,8 @@ static void write_status(struct buf *out, const struct json *s)
                    (long long)control_int(projection, "rosters"));
         write_source(out, "policy", json_member_named(s, "policy"));
         buf_char(out, '\n');
+        if (json_member_named(s, "rackPlane") != NULL)
+                write_racks(out, json_member_named(s, "rackPlane"));
         title(out, "http");
         buf_printf(out, "%lld connections, %lld requests under way, %lld of them waiting\n",
                    (long long)control_int(http, "connections"), (long long)control_int(http, "requests"),

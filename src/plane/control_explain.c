@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include <string.h>
-
 #include "base/buf.h"
 #include "base/macro.h"
 #include "plane/control_lease_json.h"
-#include "plane/control_rack_json.h"
+#include "plane/rack_state.h"
 
 /* Why a lease is not placed, in words. */
 
@@ -55,17 +53,20 @@ static void say_version(struct buf *out, const struct lessor_lease *lease, const
 /* Nothing bars it; but a rack has to ask, too. */
 static void say_free(struct buf *out, const struct lessor_rack *rack, int64_t now_ms)
 {
-        const char *state = rack_state(rack, now_ms);
-
-        if (strcmp(state, "busy") == 0)
+        switch (rack_state(rack, now_ms)) {
+        case RACK_BUSY:
                 buf_text(out, "nothing bars it, but it holds as many leases as it has room for");
-        else if (strcmp(state, "not-polling") == 0)
+                break;
+        case RACK_NOT_POLLING:
                 buf_text(out, "nothing bars it, but it has stopped to ask for work: look at its agent");
-        else if (strcmp(state, "new") == 0)
+                break;
+        case RACK_NEW:
                 buf_text(out, "nothing bars it, but it has not asked for work yet");
-        else
+                break;
+        default:
                 buf_text(out, "nothing bars it: it gets the lease when it asks next, unless others come "
                               "before");
+        }
 }
 
 static void say_status(struct buf *out, const struct lessor_lease *lease)
@@ -211,8 +212,8 @@ static void answer(struct control_call *call, const struct lessor_lease *lease,
                         continue; /* gone between the two questions */
                 sums.n_racks++;
                 sums.n[why->items[i].bar]++;
-                sums.n_ready += why->items[i].bar == LESSOR_BAR_NONE &&
-                                strcmp(rack_state(rack, now_ms), "ready") == 0;
+                sums.n_ready +=
+                        why->items[i].bar == LESSOR_BAR_NONE && rack_state(rack, now_ms) == RACK_READY;
                 put_rack(&w, lease, rack, why->items[i].bar, now_ms);
         }
         json_close_array(&w);

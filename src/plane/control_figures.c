@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "plane/control_lease_json.h"
 #include "wire/relay_shapes.h"
 
 static void head(struct buf *out, const char *name, const char *type, const char *help)
@@ -118,11 +119,34 @@ static void write_store(const struct figures *f, struct buf *out)
                    fixture->n_sites, fixture->n_consents, fixture->n_devices, fixture->n_rosters);
 }
 
+static void write_racks(const struct rack_figures *f, struct buf *out)
+{
+        head(out, "lessor_leases", "gauge", "Leases in the store, by status.");
+        for (int status = 0; status < LESSOR_N_LEASE_STATUSES; status++)
+                buf_printf(out, "lessor_leases{status=\"%s\"} %" PRIu64 "\n",
+                           message_word(&lease_status_words, status), f->store.n_leases[status]);
+        one(out, "lessor_leases_lapsed", "gauge", "Claimed leases whose deadline has passed.",
+            f->store.n_lapsed);
+        one(out, "lessor_lease_store_writable", "gauge", "Whether the store of leases takes writes.",
+            f->store_check == 0);
+        one(out, "lessor_lease_rows_set_aside", "gauge",
+            "Stored rows of leases that could not be read and are left alone.", f->store.n_set_aside);
+        one(out, "lessor_capabilities", "gauge", "URLs of objects that are good now.",
+            f->store.n_capabilities);
+        head(out, "lessor_racks", "gauge", "Racks, by how they are.");
+        for (int state = 0; state < N_RACK_STATES; state++)
+                buf_printf(out, "lessor_racks{state=\"%s\"} %zu\n", message_word(&rack_state_words, state),
+                           f->n_states[state]);
+        one(out, "lessor_racks_waiting", "gauge", "Polls and watches of racks that wait now.", f->n_waiting);
+}
+
 int figures_write(const struct figures *f, struct buf *out)
 {
         head(out, "lessor_build_info", "gauge", "The version that runs.");
         buf_printf(out, "lessor_build_info{version=\"%s\"} 1\n", f->version);
         write_store(f, out);
+        if (f->has_racks)
+                write_racks(&f->racks, out);
         write_http(&f->http, out);
         head(out, "process_start_time_seconds", "gauge", "When the server started.");
         buf_printf(out, "process_start_time_seconds %" PRId64 ".%03" PRId64 "\n", f->started_ms / 1000,

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "plane/control_rack_json.h"
-
 #include "base/limits.h"
 #include "base/macro.h"
 #include "plane/control_lease_json.h"
+#include "plane/rack_state.h"
 
 /* Racks: what they are and do, and what an operator does with them. */
 
 #define ACTIVITY_DEFAULT 100
-/* Longer than the longest wait of a poll, so that one who polls has polled within it. */
-#define POLLS_WITHIN_MS 45000
 
 struct approve_body {
         struct lessor_slice rack_id;
@@ -63,32 +60,7 @@ static const struct control_words words[] = {
         {0},
 };
 
-/* --- How a rack is --- */
-
-const char *rack_state(const struct lessor_rack *rack, int64_t now_ms)
-{
-        bool polls = rack->last_poll_ms > 0 && now_ms - rack->last_poll_ms <= POLLS_WITHIN_MS;
-        bool is_old = lessor_agent_version_cmp(rack->agent_version, lessor_slice_of(LESSOR_AGENT_FLOOR)) < 0;
-
-        if (rack->last_poll_ms == 0 && rack->last_beat_ms == 0)
-                return "new";
-        /* `fit` knows the healthy window, and is false for other reasons too. */
-        if (!rack->fit && now_ms - rack->last_seen_ms > POLLS_WITHIN_MS)
-                return "unseen";
-        if (rack->pending)
-                return "awaiting-approval";
-        if (is_old)
-                return "too-old";
-        if (!rack->healthy)
-                return "unhealthy";
-        if (rack->draining)
-                return "draining";
-        if (!rack->fit)
-                return "unseen";
-        if (rack->capacity > 0 && (int64_t)rack->n_leases >= rack->capacity)
-                return "busy"; /* and therefore does not poll */
-        return polls ? "ready" : "not-polling";
-}
+/* --- How racks are --- */
 
 static void put_instant(struct json_writer *w, const char *key, int64_t at_ms)
 {
@@ -101,7 +73,7 @@ static void put_rack(struct json_writer *w, const struct lessor_rack *rack, int6
         json_open_object(w);
         json_member_text(w, "rackId", rack->rack_id);
         json_member_text(w, "label", rack->label);
-        json_member_cstr(w, "state", rack_state(rack, now_ms));
+        json_member_cstr(w, "state", rack_state_name(rack, now_ms));
         json_key(w, "tiers");
         json_open_array(w);
         for (size_t i = 0; i < rack->n_tiers; i++)

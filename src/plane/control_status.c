@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "plane/control_call.h"
 #include "plane/control_figures.h"
+#include "plane/control_lease_json.h"
 #include "wire/relay_shapes.h"
 
 /* How the server is: for people, for Prometheus, and the level of its log. */
@@ -97,6 +98,29 @@ static void read_process(struct process_figures *ret_process)
         *ret_process = p;
 }
 
+static int read_racks(struct control_call *call, struct rack_figures *ret_racks)
+{
+        const struct rack_plane *plane = call->parts->rack;
+        struct lessor_lease_store *store = plane->parts.store;
+        struct rack_figures f = {.n_waiting = rack_plane_n_waiting(plane)};
+        struct lessor_ticket ticket; /* of what is only counted */
+        struct lessor_rack_list racks;
+        int64_t now_ms;
+        int e = lessor_lease_stats(store, &f.store);
+
+        if (e == 0)
+                e = lessor_rack_list(store, call->arena, &racks, &ticket);
+        if (e == 0)
+                e = lessor_lease_now(store, &now_ms);
+        if (e < 0)
+                return e;
+        for (size_t i = 0; i < racks.n; i++)
+                f.n_states[rack_state(&racks.items[i], now_ms)]++;
+        f.store_check = lessor_lease_check(store);
+        *ret_racks = f;
+        return 0;
+}
+
 /* False when the call was refused. */
 static bool read_figures(struct control_call *call, struct figures *ret_figures)
 {
@@ -113,6 +137,9 @@ static bool read_figures(struct control_call *call, struct figures *ret_figures)
                 e = lessor_routing_now(parts->store, &f.now_ms);
         if (e == 0 && parts->http != NULL && *parts->http != NULL)
                 e = http_server_stats(*parts->http, call->arena, &f.http);
+        f.has_racks = parts->rack != NULL;
+        if (e == 0 && f.has_racks)
+                e = read_racks(call, &f.racks);
         if (e < 0) {
                 control_refuse_error(call, e, NULL, (struct lessor_slice){0});
                 return false;
@@ -165,6 +192,33 @@ static void put_sources(struct json_writer *w, const struct control_parts *parts
         json_close_object(w);
 }
 
+static void put_racks(struct json_writer *w, const struct control_parts *parts, const struct rack_figures *f)
+{
+        json_key(w, "rackPlane");
+        json_open_object(w);
+        json_member_cstr(w, "kind", parts->rack->parts.store_kind);
+        json_member_bool(w, "writable", f->store_check == 0);
+        if (f->store_check < 0)
+                json_member_cstr(w, "problem", lessor_error_text(f->store_check));
+        json_key(w, "leases");
+        json_open_object(w);
+        for (int status = 0; status < LESSOR_N_LEASE_STATUSES; status++)
+                json_member_int(w, message_word(&lease_status_words, status),
+                                (int64_t)f->store.n_leases[status]);
+        json_close_object(w);
+        json_member_int(w, "lapsed", (int64_t)f->store.n_lapsed);
+        json_key(w, "racks");
+        json_open_object(w);
+        for (int state = 0; state < N_RACK_STATES; state++)
+                json_member_int(w, message_word(&rack_state_words, state), (int64_t)f->n_states[state]);
+        json_close_object(w);
+        json_member_int(w, "waiting", (int64_t)f->n_waiting);
+        json_member_int(w, "capabilities", (int64_t)f->store.n_capabilities);
+        json_member_int(w, "environments", (int64_t)f->store.n_environments);
+        json_member_int(w, "setAside", (int64_t)f->store.n_set_aside);
+        json_close_object(w);
+}
+
 static void put_http(struct json_writer *w, const struct control_parts *parts, const struct figures *f)
 {
         size_t n = parts->n_listeners == NULL ? 0 : *parts->n_listeners;
@@ -213,6 +267,8 @@ void control_status(struct control_call *call, const void *body)
         json_member_cstr(&w, "logLevel", level_now());
         put_store(&w, call->parts, &f);
         put_sources(&w, call->parts, &f);
+        if (f.has_racks)
+                put_racks(&w, call->parts, &f.racks);
         put_http(&w, call->parts, &f);
         put_process(&w, &f.process);
         json_close_object(&w);

@@ -468,6 +468,8 @@ class Server(Case):
             "projection": {"source": str, "file?": str, "sites": int, "consents": int, "devices": int,
                            "rosters": int, "revoked": int},
             "policy": {"source": str, "file?": str},
+            "rackPlane": {"kind": str, "writable": bool, "problem?": str, "leases": dict, "lapsed": int, "racks": dict,
+                          "waiting": int, "capabilities": int, "environments": int, "setAside": int},
             "http": {"listeners": [str], "connections": int, "requests": int, "parked": int, "accepted": int,
                      "refused": int},
             "process": {"pid": int, "rssBytes": int, "openFiles": int, "cpuMs": int}})
