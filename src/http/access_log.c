@@ -25,6 +25,13 @@ static struct lessor_slice or_absent(struct lessor_slice text)
         return text.n == 0 ? (struct lessor_slice){NULL, 0} : text;
 }
 
+static struct lessor_slice path_text(const struct request *r)
+{
+        if (r->slot != NULL && r->slot->route->is_secret)
+                return lessor_slice_of(r->slot->route->path);
+        return or_absent(r->public.path);
+}
+
 void access_log_write(const struct request *r, unsigned status, bool delivered, int64_t duration_us)
 {
         struct connection *c = r->connection;
@@ -34,7 +41,7 @@ void access_log_write(const struct request *r, unsigned status, bool delivered, 
         log_info("request", LOG_CSTR("listener", c->listener->name),
                  LOG_TEXT("method", or_absent(r->public.method)),
                  LOG_CSTR("route", r->slot == NULL ? "-" : r->slot->route->name),
-                 LOG_TEXT("path", or_absent(r->public.path)), LOG_INT("status", status),
+                 LOG_TEXT("path", path_text(r)), LOG_INT("status", status),
                  LOG_INT("in", (int64_t)r->received), LOG_INT("out", (int64_t)r->answer_bytes),
                  LOG_INT("us", duration_us), LOG_TEXT("peer", or_absent(peer_text(c))),
                  LOG_TEXT("caller", or_absent(r->caller)), LOG_BOOL("delivered", delivered));

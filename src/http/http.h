@@ -86,6 +86,7 @@ struct http_route {
         const char *summary;          /* one line for people */
         void *context;                /* given to handler and gate; NULL: the listener's */
         const struct http_gate *gate; /* NULL: none */
+        bool is_secret;               /* who knows the path may use it: logs have the route's instead */
 };
 
 /*

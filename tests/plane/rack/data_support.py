@@ -172,7 +172,8 @@ def put(w, target, data, headers=None, method="PUT"):
     given = dict(target.get("headers", {}))
     given.update(headers or {})
     with w.server.wire() as wire:
-        wire.send(Request(method, path_of(target["url"]), given, b"").head(f"Content-Length: {len(data)}", length=False))
+        request = Request(method, path_of(target["url"]), given, b"")
+        wire.send(request.head(f"Content-Length: {len(data)}", length=False))
         try:
             wire.send(data)
         except (BrokenPipeError, ConnectionResetError):

@@ -5,7 +5,7 @@ import time
 import unittest
 
 from data_support import Held, checksum, get, path_of, put, read_object, restarted, seed, sha256, staged, status_of_head
-from harness import MINUTE, SECOND, SOON, VISIBILITY, Case, Request, each
+from harness import MINUTE, SECOND, SOON, START_MS, VISIBILITY, Case, Request, World, each
 
 FAST = Case.FAST
 LIFE = 15 * MINUTE
@@ -70,6 +70,22 @@ class Get(DataCase):
         for path in ("/api/rack/data/", "/api/rack/data", path_of(url) + "/", path_of(url).replace("/data/", "/Data/")):
             self.assertEqual(w.server.ask(Request("GET", path, {}, b"")).status, 404, path)
         self.assertEqual(get(w, url).status, 200)
+
+    @each(*FAST, "--log-level", "info", forms=("json",))
+    def test_a_url_is_not_logged(self, w):
+        """R118: section 7, whoever has the URL has the bytes"""
+        held = Held(w, closure=[seed(w, b"x" * 5000)])
+        url, target = self.reading(held, sha256(b"x" * 5000)), self.writing(held, w.name("new").encode())
+        get(w, url)
+        get(w, url, method="POST")
+        put(w, target, b"wrong")
+        end = time.monotonic() + SOON
+        while w.server.log().count('"path":"/api/rack/data/*"') < 3 and time.monotonic() < end:
+            time.sleep(0.01)
+        log = w.server.log()
+        self.assertEqual(log.count('"path":"/api/rack/data/*"'), 3)
+        for secret in (url, target["url"]):
+            self.assertNotIn(secret[-64:], log)
 
     @each(*FAST)
     def test_a_url_dies_with_the_lease(self, w):
@@ -179,6 +195,15 @@ class Put(DataCase):
         self.assertEqual(held.commit(commit), [True])
 
     @each(*FAST)
+    def test_an_empty_object_is_an_object(self, w):
+        """R108, R114"""
+        held = Held(w, closure=[])
+        target = held.declare(b"")[0]["target"]["put"]
+        self.assertEqual(put(w, target, b"x").status, 400)
+        self.assertEqual(held.write(b""), sha256(b""))
+        self.assertEqual(read_object(w, sha256(b"")), b"")
+
+    @each(*FAST)
     def test_a_receipt_outlives_its_url(self, w):
         """Section 7: committable until the lease is cleaned up"""
         held, data = Held(w, closure=[]), w.name("data").encode()
@@ -272,6 +297,23 @@ class Put(DataCase):
             pass
         self.assertLess(got, len(data) - 1000)
         wire.close()
+
+    def test_what_a_crash_left_behind_is_swept(self):
+        """R115: an upload that nobody can commit any more"""
+        data, now = self.path("data"), START_MS
+        w = World(self, self.serve("--store", "memory", *FAST, data=data), "json", 0)
+        held = Held(w, closure=[])
+        held.upload(b"lost with the store")
+        [receipt] = staged(w)
+        w.server.kill()
+        for later, left in ((14 * MINUTE, [receipt]), (16 * MINUTE, [])):
+            env = {"LESSOR_TEST_NOW_MS": str(now + later)}
+            w.server = self.serve("--store", "memory", *FAST, data=data, env=env)
+            end = time.monotonic() + SOON
+            while staged(w) != left and time.monotonic() < end:
+                time.sleep(0.01)
+            w.server.stop()  # which waits for what was begun at the start
+            self.assertEqual(staged(w), left)
 
     def test_a_restart_keeps_urls_and_receipts(self):
         """R110, R117: with a durable lease store"""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A full disk while objects, logs and results come in: refused, repeated, and nothing half recorded. A limit on the size
-of files stands for it (section 17: an error where the caller still holds the lease)."""
+"""A full disk while objects, logs and results come in: refused, repeated, and nothing half recorded (rack-protocol 17:
+an error where the caller still holds the lease). A limit on the size of files stands for it."""
 import contextlib
 import os
 import resource
