@@ -129,6 +129,30 @@ static const struct cli_option job_options[] = {
         END,
 };
 
+static const struct cli_option run_command_options[] = {
+        {"tier", "TIER", "which racks may have it: those that work for this tier (shell)", COMPLETE_NOTHING,
+         NULL},
+        {"in", "PATH", "a file or directory that the command needs; again for more", COMPLETE_FILE, NULL},
+        {"out", "PATH", "a file or directory that comes back; again for more (out, if it is there)",
+         COMPLETE_FILE, NULL},
+        {"dest", "DIR", "where they are put (.)", COMPLETE_DIRECTORY, NULL},
+        {"force", NULL, "replace what is there", COMPLETE_NOTHING, NULL},
+        {"env", "NAME[=VALUE]", "a variable for the command; again for more", COMPLETE_NOTHING, NULL},
+        {"network", NULL, "the command may use the network", COMPLETE_NOTHING, NULL},
+        {"timeout", "TIME", "longest run (what the rack allows)", COMPLETE_NOTHING, NULL},
+        {"memory", "BYTES", "most memory (what the rack allows)", COMPLETE_NOTHING, NULL},
+        {"disk", "BYTES", "most room on disk (what the rack allows)", COMPLETE_NOTHING, NULL},
+        {"ttl", "TIME", "give up if no rack has it by then", COMPLETE_NOTHING, NULL},
+        {"attempts", "N", "racks that it may lose (3)", COMPLETE_NOTHING, NULL},
+        {"repo", "REPO", "the repository that its objects go to (default)", COMPLETE_NOTHING, NULL},
+        {"run", "RUN", "the run it belongs to", COMPLETE_NOTHING, NULL},
+        {"owner", "USER", "whose work it is: owners take turns", COMPLETE_NOTHING, NULL},
+        {"key", "KEY", "the same key comes back with the same lease", COMPLETE_NOTHING, NULL},
+        {"detach", NULL, "print the number of the lease, and do not wait", COMPLETE_NOTHING, NULL},
+        {"quiet", NULL, "nothing of lessor's own on stderr but failures", COMPLETE_NOTHING, NULL},
+        END,
+};
+
 static const struct cli_option lease_create_options[] = {
         {"repo", "REPO", "the repository that the work's objects are in", COMPLETE_NOTHING, NULL},
         {"tier", "TIER", "which racks may have it: those that work for this tier", COMPLETE_NOTHING, NULL},
@@ -316,6 +340,7 @@ const struct cli_group cli_groups[] = {
         {"device", "the machines that do the work"},
         {"roster", "whose work an owner's devices do besides the owner's own"},
         {"job", "the jobs that the server has"},
+        {"run", "run a command on another machine"},
         {"lease", "work for racks, as whoever submits it sees it"},
         {"logs", "what attempts at a lease wrote"},
         {"runs", "leases that belong together"},
@@ -436,6 +461,16 @@ const struct cli_command cli_commands[] = {
          "lessor job show demo 0198b3a2-5f5e-7cc2-8d5b-0b7a5f3f8a11"},
         {"job cancel", "SITE JOB", 2, 2, PEER_SERVER, COMPLETE_NOTHING, NULL, run_job_cancel,
          "withdraw a job", NULL, "lessor job cancel demo 0198b3a2-5f5e-7cc2-8d5b-0b7a5f3f8a11"},
+
+        {"run", "-- COMMAND [ARGUMENT...]", 1, -1, PEER_SERVER, COMPLETE_NOTHING, run_command_options,
+         run_run, "run a command on a rack, as if it ran here",
+         "Its files go there, what it writes streams back, and its result files come back checked. A path\n"
+         "below this directory has the same path there; any other is placed under its last name. A command\n"
+         "that is a file here (./train.sh) goes along. Ends with the command's status; with 128 if a signal\n"
+         "or a limit ended it, and with 125 if it could not be run. Ctrl-C cancels it.",
+         "lessor run --in data.csv --out model -- ./train.sh data.csv\n"
+         "lessor run --tier gpu --in . --network --timeout 2h -- make results\n"
+         "lessor run --detach --key nightly -- ./backup.sh"},
 
         {"lease create", "", 0, 0, PEER_SERVER, COMPLETE_NOTHING, lease_create_options, run_lease_create,
          "submit work for a rack", "A task's inputs must be in the repository already.",

@@ -50,6 +50,8 @@ int run_lease_cancel(struct cli *cli);
 int run_lease_supersede(struct cli *cli);
 int run_lease_replay(struct cli *cli);
 
+int run_run(struct cli *cli);
+
 int run_runs_ls(struct cli *cli);
 int run_runs_show(struct cli *cli);
 int run_runs_watch(struct cli *cli);

@@ -15,6 +15,7 @@
         X(NOT_FOUND, 5, "there is no such thing")                                   \
         X(TIMED_OUT, 6, "time ran out: the job's deadline, or the pairing code")    \
         X(JOB_FAILED, 7, "the job, lease or run ended otherwise than in success")   \
+        X(RUN_FAILED, 125, "`lessor run` itself failed; else it ends with its command's status") \
         X(INTERRUPTED, 130, "stopped by Ctrl-C")
 
 enum cli_exit {
