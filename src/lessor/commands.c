@@ -144,7 +144,7 @@ static const struct cli_option run_command_options[] = {
         {"disk", "BYTES", "most room on disk (what the rack allows)", COMPLETE_NOTHING, NULL},
         {"ttl", "TIME", "give up if no rack has it by then", COMPLETE_NOTHING, NULL},
         {"attempts", "N", "racks that it may lose (3)", COMPLETE_NOTHING, NULL},
-        {"repo", "REPO", "the repository that its objects go to (default)", COMPLETE_NOTHING, NULL},
+        REPO_OPTION,
         {"run", "RUN", "the run it belongs to", COMPLETE_NOTHING, NULL},
         {"owner", "USER", "whose work it is: owners take turns", COMPLETE_NOTHING, NULL},
         {"key", "KEY", "the same key comes back with the same lease", COMPLETE_NOTHING, NULL},

@@ -12,8 +12,6 @@
 #include "lessor/error.h"
 #include "lessor/output.h"
 
-#define REDRAW_MS 100
-
 struct progress {
         FILE *stream;
         bool quiet;
@@ -29,7 +27,6 @@ struct progress {
         bool ended;
         char step[32];
         char detail[160];
-        int64_t shown_ms; /* when it was shown last */
 };
 
 static void show(struct progress *p)
@@ -45,7 +42,6 @@ static void show(struct progress *p)
                 fputc('\n', p->stream);
         fflush(p->stream);
         p->open = p->live;
-        p->shown_ms = p->started_ms + ms;
 }
 
 static void *tick(void *context)
@@ -145,24 +141,6 @@ void progress_step(struct progress *p, const char *step, const char *detail)
                 show(p);
         }
         pthread_mutex_unlock(&p->lock);
-}
-
-void progress_live(struct progress *p, const char *step, const char *detail)
-{
-        char new_step[sizeof(p->step)];
-        bool is_new;
-
-        copy(new_step, sizeof(new_step), step);
-        pthread_mutex_lock(&p->lock);
-        is_new = strcmp(new_step, p->step) != 0;
-        if (!is_new && p->live && !p->quiet && !p->ended) {
-                copy(p->detail, sizeof(p->detail), detail);
-                if (clock_monotonic_ms() - p->shown_ms >= REDRAW_MS)
-                        show(p);
-        }
-        pthread_mutex_unlock(&p->lock);
-        if (is_new)
-                progress_step(p, step, detail);
 }
 
 void progress_end(struct progress *p)

@@ -26,12 +26,6 @@ struct progress *progress_free(struct progress *p);
  */
 void progress_step(struct progress *p, const char *step, const char *detail);
 
-/*
- * As progress_step, for what changes all the time, such as a count of bytes: on a terminal it rewrites the
- * line of that step, a few times a second; elsewhere it is only told with the step's first line.
- */
-void progress_live(struct progress *p, const char *step, const char *detail);
-
 /* Ends the line that stands there, if any; nothing is told any more. */
 void progress_end(struct progress *p);
 

@@ -5,12 +5,12 @@
 #include "base/clock.h"
 #include "base/json_write.h"
 #include "base/macro.h"
+#include "lessor/bar.h"
 #include "lessor/commands.h"
 #include "lessor/control_client.h"
 #include "lessor/input.h"
 #include "lessor/object_link.h"
 #include "lessor/output.h"
-#include "lessor/progress.h"
 #include "lessor/run_follow.h"
 #include "lessor/run_outputs.h"
 #include "lessor/run_spec.h"
@@ -22,27 +22,30 @@
 #define STATUS_SIGNAL 128 /* a signal or a limit ended the command */
 
 DEFINE_CLEANUP(struct lessor_stop, lessor_stop_free)
-DEFINE_CLEANUP(struct progress, progress_free)
 
 struct running {
         struct cli *cli;
         struct run_spec spec;
         struct control_link *link;
         struct lessor_stop *stop;
-        struct progress *progress;
+        struct bar bar;
         bool quiet;
         int64_t number; /* of the lease */
 };
+
+/* What is ours of the exit statuses, told apart from the command's. */
+static int our_status(int code)
+{
+        return code == CLI_EXIT_OK || code == CLI_EXIT_INTERRUPTED ? code : CLI_EXIT_RUN_FAILED;
+}
 
 /* --- There --- */
 
 static void on_moved(void *context, const struct object_figures *figures)
 {
         struct running *r = context;
-        _cleanup_(buf_done) struct buf detail = {0};
 
-        output_bytes(&detail, figures->n_bytes);
-        progress_live(r->progress, "sending", detail.p);
+        bar_move(&r->bar, figures->n_bytes, figures->n_objects);
 }
 
 /* The inputs as a task's entries, and what they name, in the repository. */
@@ -94,8 +97,12 @@ static int send(struct running *r, char ret_hash[SHA256_HEX_LEN + 1])
 
         if (object_upload_new(&options, &upload) < 0)
                 return cli_fail_nomem(r->cli);
+        bar_begin(&r->bar, "sending", 0, r->quiet);
         code = send_inputs(r, upload);
-        return code == CLI_EXIT_OK ? send_task(r, upload, ret_hash) : code;
+        if (code == CLI_EXIT_OK)
+                code = send_task(r, upload, ret_hash);
+        bar_end(&r->bar);
+        return code;
 }
 
 /* --- The lease --- */
@@ -144,13 +151,16 @@ static int cancel(struct running *r)
 
 static int bring(struct running *r, const struct json *verdict)
 {
-        const struct object_link_options options = {.link = r->link, .repo = r->spec.repo, .stop = r->stop};
+        const struct object_link_options options = {
+                .link = r->link, .repo = r->spec.repo, .stop = r->stop, .moved = on_moved, .context = r};
         struct lessor_slice hash = control_slice(verdict, "outputHash");
         struct tree_unpacked unpacked;
         _cleanup_(buf_done) struct buf bytes = {0};
         int code;
 
+        bar_begin(&r->bar, "fetching", 0, r->quiet);
         code = run_outputs_fetch(r->cli, &r->spec, &options, hash, cli_switch(r->cli, "force"), &unpacked);
+        bar_end(&r->bar);
         if (code != CLI_EXIT_OK || r->quiet || unpacked.n_files == 0)
                 return code;
         output_bytes(&bytes, unpacked.n_bytes);
@@ -215,11 +225,11 @@ static int finish(struct running *r, const struct json *root)
         if (r->cli->json)
                 code = print_json(r);
         if (code != CLI_EXIT_OK)
-                return code;
+                return our_status(code);
         if (strcmp(control_text(lease, "status"), "completed") != 0)
                 return say_end(r, lease);
         if (strcmp(state, "success") == 0)
-                return bring(r, verdict);
+                return our_status(bring(r, verdict));
         if (strcmp(state, "failed") == 0)
                 return say_failure(r, verdict);
         return cli_fail(r->cli, CLI_EXIT_RUN_FAILED, "rack %s could not run it: %s",
@@ -240,7 +250,7 @@ static int follow(struct running *r)
 
         if (code == CLI_EXIT_INTERRUPTED)
                 return cancel(r);
-        return code == CLI_EXIT_OK ? finish(r, root) : code;
+        return code == CLI_EXIT_OK ? finish(r, root) : our_status(code);
 }
 
 static int run(struct running *r)
@@ -250,11 +260,10 @@ static int run(struct running *r)
         struct buf line = {0};
         int code = send(r, task);
 
-        progress_end(r->progress);
         if (code == CLI_EXIT_OK)
                 code = create(r, task, &answer);
         if (code != CLI_EXIT_OK)
-                return code;
+                return our_status(code);
         r->number = control_int(json_member_named(answer.root, "lease"), "number");
         if (!cli_switch(r->cli, "detach"))
                 return follow(r);
@@ -269,32 +278,23 @@ static void raise_stop(void *stop)
         lessor_stop_raise(stop);
 }
 
-/* What is ours of the exit statuses, told apart from the command's. */
-static int our_status(int code)
-{
-        return code == CLI_EXIT_OK || code == CLI_EXIT_INTERRUPTED ? code : CLI_EXIT_RUN_FAILED;
-}
-
 int run_run(struct cli *cli)
 {
         struct running r = {.cli = cli, .quiet = cli_switch(cli, "quiet")};
         _cleanup_(lessor_stop_freep) struct lessor_stop *stop = NULL;
         _cleanup_(control_link_freep) struct control_link *link = NULL;
-        _cleanup_(progress_freep) struct progress *progress = NULL;
         int code = run_spec_read(cli, &r.spec);
 
         if (code == CLI_EXIT_OK && !cli_switch(cli, "detach"))
                 code = run_outputs_check(cli, &r.spec, cli_switch(cli, "force"));
         if (code == CLI_EXIT_OK)
                 code = control_link_open(cli, &link);
-        if (code == CLI_EXIT_OK &&
-            (lessor_stop_new(&stop) < 0 || progress_new(stderr, r.quiet, &progress) < 0))
+        if (code == CLI_EXIT_OK && lessor_stop_new(&stop) < 0)
                 code = cli_fail_nomem(cli);
         if (code != CLI_EXIT_OK)
                 return our_status(code);
         r.link = link;
         r.stop = stop;
-        r.progress = progress;
         signals_watch(raise_stop, stop);
         code = run(&r);
         signals_watch(NULL, NULL);

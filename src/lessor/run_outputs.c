@@ -13,6 +13,7 @@
 #include "base/json_write.h"
 #include "client/dir_tree.h"
 #include "lessor/control_client.h"
+#include "lessor/object_ahead.h"
 
 static int output_path(const char *dir, struct lessor_slice name, struct buf *ret_path)
 {
@@ -113,13 +114,17 @@ static int fetch(struct cli *cli, const struct object_link_options *options, str
                  const char *hidden, struct tree_unpacked *ret_unpacked)
 {
         struct object_download download = {.options = *options};
-        struct tree_source source = {.context = &download, .object = object_download_tree};
+        _cleanup_(object_ahead_freep) struct object_ahead *ahead = NULL;
+        struct tree_source source;
         _cleanup_(buf_done) struct buf problem = {0};
         int64_t size;
         int dir, e = ask_size(cli, options->repo, hash, &size);
 
         if (e != CLI_EXIT_OK)
                 return e;
+        if (object_ahead_new(&download, &ahead) < 0)
+                return cli_fail_nomem(cli);
+        source = object_ahead_source(ahead);
         dir = open(hidden, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (dir < 0)
                 return cli_fail(cli, CLI_EXIT_FAILED, "cannot open %s: %s", hidden, strerror(errno));

@@ -9,9 +9,9 @@
 #include "base/macro.h"
 #include "base/utf8.h"
 #include "lessor/args.h"
+#include "lessor/repo.h"
 
 #define TIER_DEFAULT     "shell"
-#define REPO_DEFAULT     "default"
 #define ATTEMPTS_DEFAULT 3
 #define ATTEMPTS_MOST    1000
 
@@ -38,6 +38,16 @@ static struct lessor_slice next_name(const char **path)
 static bool is_up(struct lessor_slice name)
 {
         return name.n == 2 && memcmp(name.p, "..", 2) == 0;
+}
+
+static bool leads_up(const char *path)
+{
+        struct lessor_slice name;
+
+        while ((name = next_name(&path)).p != NULL)
+                if (is_up(name))
+                        return true;
+        return false;
 }
 
 int run_spec_place(const char *path, struct lessor_arena *arena, struct lessor_slice *ret_place)
@@ -186,7 +196,8 @@ static int read_outputs(struct cli *cli, struct run_spec *spec)
 
                 if (strcmp(cli->values[i].option->name, "out") != 0)
                         continue;
-                if (text[0] == '/' || run_spec_place(text, cli->arena, &place) < 0 || !tree_path_valid(place))
+                if (text[0] == '/' || leads_up(text) || run_spec_place(text, cli->arena, &place) < 0 ||
+                    !tree_path_valid(place))
                         return cli_misuse(cli, "--out: \"%s\" is no path below the task's directory", text);
                 outputs[n++] = (struct task_output){.path = place, .required = true};
         }
@@ -261,7 +272,7 @@ static const char *or_default(const char *text, const char *otherwise)
 int run_spec_read(struct cli *cli, struct run_spec *ret_spec)
 {
         struct run_spec spec = {.tier = or_default(cli_option(cli, "tier"), TIER_DEFAULT),
-                                .repo = or_default(cli_option(cli, "repo"), REPO_DEFAULT),
+                                .repo = repo_of(cli),
                                 .dest = or_default(cli_option(cli, "dest"), ".")};
         int code = read_command(cli, &spec);
 
