@@ -449,7 +449,27 @@ int control_token_check(const char *path, struct buf *ret_problem)
 
 /* --- Life --- */
 
-static const struct http_gate streamed_gate = {.streamed = true};
+/* What the HTTP server itself refuses, in our words. */
+static void refuse_stream(struct http_request *http, unsigned status, const char *why, void *context)
+{
+        struct buf body = {0};
+        struct json_writer w;
+
+        (void)context;
+        json_writer_init(&w, &body);
+        json_open_object(&w);
+        json_member_cstr(&w, "error",
+                         status == 413   ? "too-large"
+                         : status == 503 ? "unavailable"
+                         : status == 408 ? "timeout"
+                                         : "malformed");
+        json_member_cstr(&w, "message", why);
+        json_close_object(&w);
+        buf_char(&body, '\n');
+        http_answer(http, status, "application/json", &body);
+}
+
+static const struct http_gate streamed_gate = {.streamed = true, .refuse = refuse_stream};
 
 /* One route an endpoint, then one that takes the rest, then the end. */
 static struct http_route *make_routes(http_handler *handler, http_handler *rest)
