@@ -264,6 +264,11 @@ static const struct cli_option rack_activity_options[] = {
         END,
 };
 
+static const struct cli_option backup_options[] = {
+        {"leases", "FILE", "copy the database of leases and racks too, to this file", COMPLETE_FILE, NULL},
+        END,
+};
+
 static const struct cli_option ask_options[] = {
         {"site", "SITE", "the site that asks, as registered", COMPLETE_NOTHING, NULL},
         {"site-keys", "FILE", "its key file", COMPLETE_FILE, NULL},
@@ -620,10 +625,11 @@ const struct cli_command cli_commands[] = {
          "print figures as Prometheus reads them", NULL, "lessor metrics"},
         {"log-level", "[debug|info|warning|error]", 0, 1, PEER_SERVER, COMPLETE_NOTHING, NULL, run_log_level,
          "print or change the level of the server's log", NULL, "lessor log-level debug"},
-        {"backup", "FILE", 1, 1, PEER_SERVER, COMPLETE_FILE, NULL, run_backup,
+        {"backup", "FILE", 1, 1, PEER_SERVER, COMPLETE_FILE, backup_options, run_backup,
          "copy the server's database to a new file while it serves",
-         "The server writes the file, with its own permissions, on its own machine.",
-         "lessor backup /var/backups/lessor.db"},
+         "The server writes the files, with its own permissions, on its own machine. Objects and logs are\n"
+         "files in its data directory, and are copied as such.",
+         "lessor backup /var/backups/lessor.db --leases /var/backups/leases.db"},
 
         {"completion", "bash|zsh", 1, 1, PEER_NONE, COMPLETE_NOTHING, NULL, run_completion,
          "print a shell's completions", NULL, "lessor completion bash >/etc/bash_completion.d/lessor"},

@@ -108,10 +108,14 @@ static void bash_values(struct buf *out)
                 const char *options, *action;
         } values[] = {
                 {"--data|--dir", "compgen -d -- \"$cur\""},
-                {"--keys|--new-keys|--public|--site-keys|--token|--ca", "compgen -f -- \"$cur\""},
+                {"--keys|--new-keys|--public|--site-keys|--token|--ca|--event|--leases",
+                 "compgen -f -- \"$cur\""},
                 {"--kind", "compgen -W \"chat generate\" -- \"$cur\""},
                 {"--offer|--audience", "compgen -W \"private team\" -- \"$cur\""},
                 {"--state", "compgen -W \"queued awaiting-payload ready running done\" -- \"$cur\""},
+                {"--size", "compgen -W \"serverless small medium large xlarge\" -- \"$cur\""},
+                {"--status", "compgen -W \"pending claimed completed superseded cancelled poisoned expired\" "
+                             "-- \"$cur\""},
                 {"--backend", "compgen -W \"echo openai: exec:\" -- \"$cur\""},
         };
 

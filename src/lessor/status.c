@@ -191,15 +191,22 @@ static int whole_path(struct cli *cli, const char *path, struct buf *out)
 
 int run_backup(struct cli *cli)
 {
-        _cleanup_(buf_done) struct buf path = {0};
+        _cleanup_(buf_done) struct buf path = {0}, leases = {0};
+        const char *wanted = cli_option(cli, "leases");
         struct control_answer answer;
         int code = whole_path(cli, cli->args[0], &path);
 
+        if (code == CLI_EXIT_OK && wanted != NULL)
+                code = whole_path(cli, wanted, &leases);
         if (code == CLI_EXIT_OK)
-                code = control_post_texts(cli, "/backup", &answer, "path", path.p, NULL);
+                code = control_post_texts(cli, "/backup", &answer, "path", path.p, "leasesPath", leases.p,
+                                          NULL);
         if (code != CLI_EXIT_OK)
                 return code;
-        return control_report(cli, &answer, "the database is copied to %s", path.p);
+        if (wanted == NULL)
+                return control_report(cli, &answer, "the database is copied to %s", path.p);
+        return control_report(cli, &answer, "the database is copied to %s, that of leases to %s", path.p,
+                              leases.p);
 }
 
 int run_projection_show(struct cli *cli)

@@ -540,6 +540,7 @@ struct control *control_free(struct control *control)
         if (control->backup.joinable)
                 pthread_join(control->backup.thread, NULL);
         free(control->backup.path);
+        free(control->backup.leases_path);
         pthread_mutex_destroy(&control->backup.lock);
         control_chore_free(control->chore);
         parking_lot_free(control->watchers);

@@ -11,10 +11,12 @@
 
 struct backup_body {
         struct lessor_slice path;
+        struct lessor_slice leases_path; /* absent: not asked for */
 };
 
 static const struct message_field backup_fields[] = {
         FIELD_TEXT1(struct backup_body, path, "path"),
+        FIELD_TEXT1(struct backup_body, leases_path, "leasesPath", .flags = MESSAGE_OPTIONAL),
 };
 const struct message_table control_backup_body = MESSAGE_TABLE("Backup", struct backup_body, backup_fields);
 
@@ -31,10 +33,17 @@ static const struct control_words words[] = {
 static void *copy(void *context)
 {
         struct control *control = context;
+        const char *at_fault = control->backup.path;
         int result = lessor_routing_backup(control->parts.store, control->backup.path);
 
+        if (result == 0 && control->backup.leases_path != NULL) {
+                result = lessor_lease_backup(control->parts.rack->parts.store, control->backup.leases_path);
+                if (result < 0)
+                        at_fault = control->backup.leases_path;
+        }
         pthread_mutex_lock(&control->backup.lock);
         control->backup.result = result;
+        control->backup.at_fault = at_fault;
         control->backup.running = false;
         if (control->backup.waiting != NULL)
                 http_resume(control->backup.waiting);
@@ -47,6 +56,7 @@ static void finished(struct http_request *http, void *context)
 {
         struct control_call *call = context;
         struct control *control = call->control;
+        const char *at_fault;
         struct lessor_slice path;
         struct buf json = {0};
         struct json_writer w;
@@ -56,7 +66,8 @@ static void finished(struct http_request *http, void *context)
         pthread_mutex_lock(&control->backup.lock);
         control->backup.waiting = NULL;
         e = control->backup.running ? LESSOR_E_UNAVAILABLE : control->backup.result;
-        if (lessor_arena_copy(call->arena, lessor_slice_of(control->backup.path), &path) < 0)
+        at_fault = e == LESSOR_E_UNAVAILABLE ? control->backup.path : control->backup.at_fault;
+        if (lessor_arena_copy(call->arena, lessor_slice_of(at_fault), &path) < 0)
                 path = LESSOR_SLICE("");
         pthread_mutex_unlock(&control->backup.lock);
         if (e == LESSOR_E_INVALID) {
@@ -77,9 +88,9 @@ static void finished(struct http_request *http, void *context)
 }
 
 /* With the lock held. Returns 0; the thread cannot end before the lock is given back. */
-static int begin(struct control *control, struct lessor_slice path)
+static int begin(struct control *control, const struct backup_body *in)
 {
-        char *copy_of_path;
+        char *path, *leases_path = NULL;
 
         if (control->backup.running)
                 return LESSOR_E_BUSY;
@@ -87,16 +98,28 @@ static int begin(struct control *control, struct lessor_slice path)
                 pthread_join(control->backup.thread, NULL);
                 control->backup.joinable = false;
         }
-        copy_of_path = strndup(path.p, path.n);
-        if (copy_of_path == NULL)
+        path = strndup(in->path.p, in->path.n);
+        if (in->leases_path.p != NULL)
+                leases_path = strndup(in->leases_path.p, in->leases_path.n);
+        if (path == NULL || (in->leases_path.p != NULL && leases_path == NULL)) {
+                free(path);
+                free(leases_path);
                 return LESSOR_E_NOMEM;
+        }
         free(control->backup.path);
-        control->backup.path = copy_of_path;
+        free(control->backup.leases_path);
+        control->backup.path = path;
+        control->backup.leases_path = leases_path;
         if (pthread_create(&control->backup.thread, NULL, copy, control) != 0)
                 return LESSOR_E_NOMEM;
         control->backup.joinable = true;
         control->backup.running = true;
         return 0;
+}
+
+static bool is_whole_path(struct lessor_slice path)
+{
+        return path.p[0] == '/' && memchr(path.p, '\0', path.n) == NULL;
 }
 
 void control_backup(struct control_call *call, const void *body)
@@ -105,12 +128,14 @@ void control_backup(struct control_call *call, const void *body)
         struct control *control = call->control;
         int e;
 
-        if (in->path.p[0] != '/' || memchr(in->path.p, '\0', in->path.n) != NULL) {
+        if (!is_whole_path(in->path) || (in->leases_path.p != NULL && !is_whole_path(in->leases_path))) {
                 control_refuse(call, 400, "invalid", "name the file with its whole path");
                 return;
         }
+        if (in->leases_path.p != NULL && control_leases(call) == NULL)
+                return;
         pthread_mutex_lock(&control->backup.lock);
-        e = begin(control, in->path);
+        e = begin(control, in);
         if (e == 0) {
                 http_suspend_prepare(call->http);
                 control->backup.waiting = call->http;

@@ -32,7 +32,9 @@ struct control {
                 bool running;
                 struct http_request *waiting; /* NULL: nobody waits for it any more */
                 char *path;
+                char *leases_path; /* NULL: the leases' database is not asked for */
                 int result;
+                const char *at_fault; /* the path that the result is about; one of the two */
         } backup;
 };
 

@@ -316,9 +316,25 @@ class Racks(RackCase):
         self.assertFalse(rack.beat()["pendingApproval"])
 
 
+class Copies(RackCase):
+    def test_leases_are_copied_too(self):
+        lease, rack = self.create("--run", "nightly"), self.rack()
+        self.lessor("backup", "a.db", "--leases", "leases.db", "--json")
+        self.assertIn("leases.db is there already",
+                      self.lessor("backup", "b.db", "--leases", "leases.db", code=4).err)
+        os.mkdir(self.path("other"), 0o700)
+        os.rename(self.path("leases.db"), self.path("other/leases.db"))
+        self.assertEqual(os.stat(self.path("other/leases.db")).st_mode & 0o777, 0o600)
+        self.data = self.env["LESSOR_DATA"] = self.path("other")
+        self.serve()
+        self.assertEqual(self.show(lease)["run"], "nightly")
+        self.assertEqual([r["rackId"] for r in self.lessor("rack", "ls", "--json").json["racks"]], [rack.id])
+
+
 class Without(Case):
     def test_a_server_without_racks_says_so(self):
         self.serve("--no-rack")
+        self.lessor("backup", "a.db", "--leases", "l.db", code=3)
         for words in (["rack", "ls"], ["lease", "ls"], ["runs", "ls"], ["rack", "token"], ["lease", "show", "1"]):
             self.assertIn("no tasks to racks", self.lessor(*words, code=3).err)
 
