@@ -13,20 +13,28 @@
 #include "base/macro.h"
 
 /* The user that a task is, to itself. */
-#define TASK_ID "1000"
+#define TASK_ID     "1000"
+#define WORD_MOST   64
+#define NUMBER_ROOM 24
 
 static const char passwd[] = "root:x:0:0:root:/:/usr/sbin/nologin\n"
                              "task:x:" TASK_ID ":" TASK_ID ":task:/tmp:/bin/sh\n"
                              "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n";
 static const char group[] = "root:x:0:\ntask:x:" TASK_ID ":\nnogroup:x:65534:\n";
 
+struct words {
+        const char **items;
+        size_t n, room;
+};
+
 struct sandbox {
         struct lessor_arena *arena; /* owns the texts */
         bool off;
         const char *bwrap;
         const char *task_program;
-        const char **system; /* bwrap's arguments that are the same for every task */
-        size_t n_system, room;
+        /* bwrap's arguments that are the same for every task, in order: system, online or offline, what is
+         * the task's own, given, last. */
+        struct words system, online, offline, given, last;
 };
 
 DEFINE_CLEANUP(struct sandbox, sandbox_free)
@@ -36,7 +44,11 @@ struct sandbox *sandbox_free(struct sandbox *s)
         if (s == NULL)
                 return NULL;
         lessor_arena_free(s->arena);
-        free(s->system);
+        free(s->system.items);
+        free(s->online.items);
+        free(s->offline.items);
+        free(s->given.items);
+        free(s->last.items);
         free(s);
         return NULL;
 }
@@ -51,31 +63,47 @@ static int keep(struct sandbox *s, const char *text, const char **ret_copy)
         return r;
 }
 
-static int add(struct sandbox *s, const char *text)
+static int add(struct sandbox *s, struct words *words, const char *text)
 {
         int r;
 
-        if (s->n_system == s->room) {
-                size_t room = s->room == 0 ? 64 : 2 * s->room;
-                const char **grown = reallocarray(s->system, room, sizeof(*grown));
+        if (words->n == words->room) {
+                size_t room = words->room == 0 ? 64 : 2 * words->room;
+                const char **grown = reallocarray(words->items, room, sizeof(*grown));
 
                 if (grown == NULL)
                         return LESSOR_E_NOMEM;
-                s->system = grown;
-                s->room = room;
+                words->items = grown;
+                words->room = room;
         }
-        r = keep(s, text, &s->system[s->n_system]);
-        s->n_system += r == 0;
+        r = keep(s, text, &words->items[words->n]);
+        words->n += r == 0;
         return r;
 }
 
-static int add3(struct sandbox *s, const char *option, const char *from, const char *to)
+static int add3(struct sandbox *s, struct words *words, const char *option, const char *from, const char *to)
 {
-        int r = add(s, option);
+        int r = add(s, words, option);
 
         if (r == 0)
-                r = add(s, from);
-        return r == 0 ? add(s, to) : r;
+                r = add(s, words, from);
+        return r == 0 ? add(s, words, to) : r;
+}
+
+/* Words that blanks separate. */
+static int add_words(struct sandbox *s, struct words *words, const char *text)
+{
+        int r = 0;
+
+        while (r == 0 && *text != '\0') {
+                char word[WORD_MOST];
+                size_t n = strcspn(text, " ");
+
+                snprintf(word, sizeof(word), "%.*s", (int)n, text);
+                r = add(s, words, word);
+                text += n + (text[n] == ' ');
+        }
+        return r;
 }
 
 static bool is_program(const char *path)
@@ -125,9 +153,9 @@ static int add_system(struct sandbox *s)
                         if (n < 0)
                                 continue;
                         target[n] = '\0';
-                        r = add3(s, "--symlink", target, parts[i]);
+                        r = add3(s, &s->system, "--symlink", target, parts[i]);
                 } else if (S_ISDIR(st.st_mode)) {
-                        r = add3(s, "--ro-bind", parts[i], parts[i]);
+                        r = add3(s, &s->system, "--ro-bind", parts[i], parts[i]);
                 }
                 if (r < 0)
                         return r;
@@ -135,30 +163,28 @@ static int add_system(struct sandbox *s)
         return 0;
 }
 
+static int add_etc_files(struct sandbox *s, const char *names)
+{
+        int r = 0;
+
+        while (r == 0 && *names != '\0') {
+                char path[WORD_MOST];
+                size_t n = strcspn(names, " ");
+
+                snprintf(path, sizeof(path), "/etc/%.*s", (int)n, names);
+                r = add3(s, &s->system, "--ro-bind-try", path, path);
+                names += n + (names[n] == ' ');
+        }
+        return r;
+}
+
 /* Of /etc only what programs need to start and to look presentable: it holds secrets as well. */
 static int add_etc(struct sandbox *s, const char *dir)
 {
-        static const char *const files[] = {"/etc/ld.so.cache",
-                                            "/etc/ld.so.conf",
-                                            "/etc/ld.so.conf.d",
-                                            "/etc/alternatives",
-                                            "/etc/localtime",
-                                            "/etc/timezone",
-                                            "/etc/nsswitch.conf",
-                                            "/etc/mime.types",
-                                            "/etc/protocols",
-                                            "/etc/services",
-                                            "/etc/fonts",
-                                            "/etc/ssl/certs",
-                                            "/etc/ssl/openssl.cnf",
-                                            "/etc/ca-certificates",
-                                            "/etc/pki/tls/certs",
-                                            "/etc/python3",
-                                            "/etc/perl",
-                                            "/etc/R",
-                                            "/etc/terminfo",
-                                            "/etc/OpenCL",
-                                            "/etc/vulkan"};
+        static const char *const files[] = {"ld.so.cache ld.so.conf ld.so.conf.d alternatives nsswitch.conf",
+                                            "localtime timezone mime.types protocols services terminfo fonts",
+                                            "ssl/certs ssl/openssl.cnf ca-certificates pki/tls/certs",
+                                            "python3 perl R OpenCL vulkan"};
         static const struct {
                 const char *name;
                 const char *shown;
@@ -168,7 +194,7 @@ static int add_etc(struct sandbox *s, const char *dir)
         int r = 0;
 
         for (size_t i = 0; r == 0 && i < ARRAY_SIZE(files); i++)
-                r = add3(s, "--ro-bind-try", files[i], files[i]);
+                r = add_etc_files(s, files[i]);
         for (size_t i = 0; r == 0 && i < ARRAY_SIZE(ours); i++) {
                 char path[PATH_MAX];
 
@@ -176,7 +202,7 @@ static int add_etc(struct sandbox *s, const char *dir)
                         return LESSOR_E_INVALID;
                 r = file_replace(path, ours[i].text, 0644);
                 if (r == 0)
-                        r = add3(s, "--ro-bind", path, ours[i].shown);
+                        r = add3(s, &s->system, "--ro-bind", path, ours[i].shown);
         }
         return r;
 }
@@ -195,7 +221,7 @@ static int add_given(struct sandbox *s, const char *option, const char *const *p
                         buf_printf(ret_problem, "%s: %s", paths[i], strerror(errno));
                         return LESSOR_E_NOT_FOUND;
                 }
-                r = add3(s, option, paths[i], paths[i]);
+                r = add3(s, &s->given, option, paths[i], paths[i]);
         }
         return r;
 }
@@ -203,46 +229,25 @@ static int add_given(struct sandbox *s, const char *option, const char *const *p
 static int lay_out(struct sandbox *s, const struct sandbox_options *options, struct buf *ret_problem)
 {
         /* A session of its own, so that it cannot type into our terminal (TIOCSTI). */
-        static const char *const first[] = {"--unshare-user",
-                                            "--disable-userns",
-                                            "--unshare-pid",
-                                            "--unshare-ipc",
-                                            "--unshare-uts",
-                                            "--unshare-cgroup-try",
-                                            "--uid",
-                                            TASK_ID,
-                                            "--gid",
-                                            TASK_ID,
-                                            "--hostname",
-                                            "task",
-                                            "--cap-drop",
-                                            "ALL",
-                                            "--die-with-parent",
-                                            "--new-session",
-                                            "--proc",
-                                            "/proc",
-                                            "--dev",
-                                            "/dev",
-                                            "--dir",
-                                            "/etc",
-                                            "--tmpfs",
-                                            "/run",
-                                            "--dir",
-                                            "/var",
-                                            "--symlink",
-                                            "/tmp",
-                                            "/var/tmp",
-                                            "--symlink",
-                                            "/run",
-                                            "/var/run"};
-        int r = 0;
+        int r = add_words(s, &s->system,
+                          "--unshare-user --disable-userns --unshare-pid --unshare-ipc --unshare-uts "
+                          "--unshare-cgroup-try --uid " TASK_ID " --gid " TASK_ID " --hostname task "
+                          "--cap-drop ALL --die-with-parent --new-session --proc /proc --dev /dev --dir /etc "
+                          "--tmpfs /run --dir /var --symlink /tmp /var/tmp --symlink /run /var/run");
 
-        for (size_t i = 0; r == 0 && i < ARRAY_SIZE(first); i++)
-                r = add(s, first[i]);
         if (r == 0)
                 r = add_system(s);
         if (r == 0)
                 r = add_etc(s, options->dir);
+        /* What is left of the sandbox's own is in memory, and not for filling. */
+        if (r == 0)
+                r = add_words(s, &s->last, "--remount-ro /run --remount-ro /dev --remount-ro / --");
+        if (r == 0)
+                r = add_words(s, &s->online,
+                              "--ro-bind-try /etc/resolv.conf /etc/resolv.conf --ro-bind-try /etc/hosts "
+                              "/etc/hosts");
+        if (r == 0)
+                r = add_words(s, &s->offline, "--unshare-net");
         if (r == 0)
                 r = add_given(s, "--ro-bind", options->shares, options->n_shares, ret_problem);
         if (r == 0)
@@ -283,33 +288,44 @@ bool sandbox_is_on(const struct sandbox *s)
         return !s->off;
 }
 
+static void put_words(const char **argv, size_t *n, const struct words *words)
+{
+        for (size_t i = 0; i < words->n; i++)
+                argv[(*n)++] = words->items[i];
+}
+
+static void put(const char **argv, size_t *n, const char *option, const char *from, const char *to)
+{
+        argv[(*n)++] = option;
+        if (from != NULL)
+                argv[(*n)++] = from;
+        argv[(*n)++] = to;
+}
+
 int sandbox_argv(const struct sandbox *s, const struct sandbox_place *place, struct lessor_arena *arena,
                  const char ***ret_argv)
 {
-        const char *task[] = {"--bind",        place->tmp_dir,   "/tmp",      "--bind",
-                              place->work_dir, SANDBOX_TASK_DIR, "--ro-bind", s->task_program,
-                              SANDBOX_HELPER,  "--chdir",        "/"};
-        static const char *const offline[] = {"--unshare-net"};
-        static const char *const online[] = {"--ro-bind-try", "/etc/resolv.conf", "/etc/resolv.conf",
-                                             "--ro-bind-try", "/etc/hosts",       "/etc/hosts"};
-        const char *const *net = place->network ? online : offline;
-        size_t n_net = place->network ? ARRAY_SIZE(online) : ARRAY_SIZE(offline), n = 0;
-        const char **argv =
-                lessor_arena_array(arena, s->n_system + ARRAY_SIZE(task) + n_net + 5, sizeof(*argv));
-        char *fd = lessor_arena_alloc(arena, 16);
+        size_t room = s->system.n + s->online.n + s->offline.n + s->given.n + s->last.n + 24, n = 0;
+        const char **argv = lessor_arena_array(arena, room, sizeof(*argv));
+        char *fd = lessor_arena_alloc(arena, NUMBER_ROOM), *size = lessor_arena_alloc(arena, NUMBER_ROOM);
 
-        if (argv == NULL || fd == NULL)
+        if (argv == NULL || fd == NULL || size == NULL)
                 return LESSOR_E_NOMEM;
-        snprintf(fd, 16, "%d", place->spec_fd);
+        snprintf(fd, NUMBER_ROOM, "%d", place->spec_fd);
+        snprintf(size, NUMBER_ROOM, "%lld", (long long)place->memory_bytes);
         if (!s->off) {
                 argv[n++] = s->bwrap;
-                for (size_t i = 0; i < s->n_system; i++)
-                        argv[n++] = s->system[i];
-                for (size_t i = 0; i < n_net; i++)
-                        argv[n++] = net[i];
-                for (size_t i = 0; i < ARRAY_SIZE(task); i++)
-                        argv[n++] = task[i];
-                argv[n++] = "--";
+                put_words(argv, &n, &s->system);
+                put_words(argv, &n, place->network ? &s->online : &s->offline);
+                if (place->memory_bytes > 0)
+                        put(argv, &n, "--size", NULL, size);
+                put(argv, &n, "--tmpfs", NULL, "/dev/shm");
+                put(argv, &n, "--bind", place->tmp_dir, "/tmp");
+                put(argv, &n, "--bind", place->work_dir, SANDBOX_TASK_DIR);
+                put(argv, &n, "--ro-bind", s->task_program, SANDBOX_HELPER);
+                put(argv, &n, "--chdir", NULL, "/");
+                put_words(argv, &n, &s->given);
+                put_words(argv, &n, &s->last);
         }
         argv[n++] = s->off ? s->task_program : SANDBOX_HELPER;
         argv[n++] = fd;

@@ -50,7 +50,9 @@ struct sandbox_place {
         const char *work_dir; /* absolute; the task's directory on this machine */
         const char *tmp_dir;  /* absolute; its /tmp */
         bool network;
-        int spec_fd; /* as numbered in the program that is started */
+        int64_t memory_bytes; /* the most that files in memory (/dev/shm) may take; 0: half of what there is
+                               */
+        int spec_fd;          /* as numbered in the program that is started */
 };
 
 /*

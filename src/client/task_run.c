@@ -213,6 +213,7 @@ static int start(struct process *p)
         struct sandbox_place place = {.work_dir = p->run->work_dir,
                                       .tmp_dir = p->run->tmp_dir,
                                       .network = p->run->network,
+                                      .memory_bytes = p->run->limits.memory_bytes,
                                       .spec_fd = CHILD_SPEC_FD};
         const char **argv = NULL;
         int r = arena == NULL ? LESSOR_E_NOMEM : sandbox_argv(p->run->sandbox, &place, arena, &argv);
