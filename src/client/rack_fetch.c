@@ -10,7 +10,7 @@
 /* Objects that a task needs, from the server into the cache (rack-protocol 6.6, 7 and 14). */
 
 #define N_DOWNLOADS   4
-#define FAILURES_MOST 5     /* of one object, refused or not what it should be */
+#define FAILURES_MOST 3     /* of one object, refused or not what it should be */
 #define STALL_MS      30000 /* a transfer that moves nothing for so long is dead */
 #define ANSWER_MOST   65536 /* of a refusal */
 

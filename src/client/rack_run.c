@@ -26,7 +26,7 @@ static void tell_trouble(struct lessor_rack_agent *agent)
         struct rack_loop *loop = &agent->loop;
 
         /* Once for each time that it begins: what follows is the same again. */
-        if (loop->online || loop->beat_failures + loop->poll_failures <= 1)
+        if (loop->online || loop->beat_failures + loop->poll_failures + loop->watch_failures <= 1)
                 tell_simple(agent, LESSOR_RACK_TROUBLE, loop->failure.code,
                             rack_failure_message(&loop->failure));
         loop->online = false;
@@ -323,6 +323,10 @@ static int end_watch(struct lessor_rack_agent *agent)
                                                         loop->failure.retry_after_ms, randombytes_random());
         if (r == LESSOR_E_NOT_FOUND)
                 s->watch_missing = true; /* the heartbeats are enough, only later (rack-protocol 6.8) */
+        else if (r < 0)
+                tell_trouble(agent);
+        else
+                came_online(agent);
         if (r == 0)
                 obey_stops(agent, answer.stop, answer.n_stop);
         return is_fatal(r) ? r : 0;
@@ -423,6 +427,8 @@ static void start_draining(struct lessor_rack_agent *agent, const char *why)
         if (s->draining)
                 return;
         s->draining = true;
+        rack_exchange_clear(&agent->loop.poll);
+        s->polling = false;
         s->beat_at_ms = s->now_ms; /* so that the server knows at once that there is no room any more */
         agent->loop.drain_until_ms =
                 agent->once && !lessor_stop_raised(agent->stop) ? INT64_MAX : s->now_ms + agent->grace_ms;

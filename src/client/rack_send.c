@@ -17,7 +17,8 @@
 #define SMALL_BYTES   65536                     /* files up to that are kept in memory until they are sent */
 #define MEMORY_MOST   ((size_t)8 * 1024 * 1024) /* of a batch */
 #define FILES_MOST    32                        /* open at once for a batch */
-#define FAILURES_MOST 5                         /* of one object */
+#define N_UPLOADS     6
+#define FAILURES_MOST 5 /* of one object */
 #define STALL_MS      30000
 #define ANSWER_MOST   65536
 
@@ -41,7 +42,6 @@ struct sender {
         size_t n;
         size_t n_files;
         size_t memory;
-        int64_t sent_before; /* bytes of the transfer under way that count already */
         bool trouble;
         int64_t retry_after_ms;
 };
@@ -57,13 +57,26 @@ static void clear_items(struct sender *s)
         s->n = s->n_files = s->memory = 0;
 }
 
+/* One transfer under way. */
+struct upload {
+        struct sender *sender;
+        struct item *item;
+        struct http_transfer *transfer; /* NULL: none */
+        int64_t sent;                   /* bytes of it that count already */
+};
+
+static void count_sent(struct upload *u, int64_t n_bytes)
+{
+        struct sender *s = u->sender;
+
+        s->slot->done_bytes += n_bytes - u->sent;
+        u->sent = n_bytes;
+        rack_tell_progress(s->slot, s->job, LESSOR_RACK_SENDING);
+}
+
 static void on_sent(void *context, int64_t n_bytes)
 {
-        struct sender *s = context;
-
-        s->slot->done_bytes += n_bytes - s->sent_before;
-        s->sent_before = n_bytes;
-        rack_tell_progress(s->slot, s->job, LESSOR_RACK_SENDING);
+        count_sent(context, n_bytes);
 }
 
 /* The request's headers, in an arena. */
@@ -91,18 +104,23 @@ static int write_headers(const struct rack_put *put, struct lessor_arena *arena,
         return 0;
 }
 
-static int judge_put(struct sender *s, struct item *item, struct http_transfer *transfer)
+/* What became of a transfer. Returns 0 also when it is to be tried again: then the item has no receipt. */
+static int end_upload(struct upload *u)
 {
-        const char *receipt = http_transfer_header(transfer, "x-amz-version-id");
-        int64_t retry_after_ms = http_transfer_retry_after_ms(transfer);
-        int error = http_transfer_error(transfer);
-        long status = http_transfer_status(transfer);
+        struct sender *s = u->sender;
+        struct item *item = u->item;
+        const char *receipt = http_transfer_header(u->transfer, "x-amz-version-id");
+        int64_t retry_after_ms = http_transfer_retry_after_ms(u->transfer);
+        int error = http_transfer_error(u->transfer);
+        long status = http_transfer_status(u->transfer);
 
         if (error == 0 && status >= 200 && status <= 299 && receipt != NULL && receipt[0] != '\0') {
+                count_sent(u, item->size);
                 free(item->version);
                 item->version = strdup(receipt);
                 return item->version == NULL ? LESSOR_E_NOMEM : 0;
         }
+        count_sent(u, 0);
         s->trouble = true;
         if (retry_after_ms > s->retry_after_ms)
                 s->retry_after_ms = retry_after_ms;
@@ -120,18 +138,16 @@ static int judge_put(struct sender *s, struct item *item, struct http_transfer *
         return LESSOR_E_REFUSED;
 }
 
-/* Puts one object. Returns 0 also when it is to be tried again: then it has no receipt. */
-static int put_item(struct sender *s, struct item *item, const struct rack_put *put,
-                    struct lessor_arena *arena)
+static int start_upload(struct sender *s, struct upload *u, struct item *item, const struct rack_put *put,
+                        struct lessor_arena *arena)
 {
-        _cleanup_(http_transfer_freep) struct http_transfer *transfer = NULL;
         struct lessor_slice url;
         struct http_request request = {.method = "PUT",
                                        .n_headers = put->n_headers,
                                        .max_answer_bytes = ANSWER_MOST,
                                        .stall_ms = STALL_MS,
                                        .sent = on_sent,
-                                       .context = s};
+                                       .context = u};
         const char **headers = NULL;
         int r = lessor_arena_copy(arena, put->url, &url);
 
@@ -148,15 +164,73 @@ static int put_item(struct sender *s, struct item *item, const struct rack_put *
                 request.file = item->fd;
                 request.file_bytes = item->size;
         }
-        s->sent_before = 0;
-        r = http_client_call(s->slot->http, &request, s->job->stop, &transfer);
-        if (r == LESSOR_E_CLOSED || transfer == NULL)
-                return r;
-        r = judge_put(s, item, transfer);
-        if (item->version == NULL)
-                s->slot->done_bytes -= s->sent_before;
-        else if (item->bytes != NULL)
-                s->slot->done_bytes += item->size;
+        *u = (struct upload){.sender = s, .item = item};
+        return http_client_start(s->slot->http, &request, &u->transfer);
+}
+
+static int collect(struct upload *uploads)
+{
+        int r = 0;
+
+        for (size_t i = 0; i < N_UPLOADS; i++) {
+                struct upload *u = &uploads[i];
+
+                if (u->transfer == NULL || !http_transfer_done(u->transfer))
+                        continue;
+                if (r == 0)
+                        r = end_upload(u);
+                u->transfer = http_transfer_free(u->transfer);
+        }
+        return r;
+}
+
+static struct upload *idle_upload(struct upload *uploads)
+{
+        for (size_t i = 0; i < N_UPLOADS; i++)
+                if (uploads[i].transfer == NULL)
+                        return &uploads[i];
+        return NULL;
+}
+
+static bool any_under_way(const struct upload *uploads)
+{
+        for (size_t i = 0; i < N_UPLOADS; i++)
+                if (uploads[i].transfer != NULL)
+                        return true;
+        return false;
+}
+
+/* Puts what the server does not hold, several at a time. */
+static int put_all(struct sender *s, struct item **asked, const struct rack_storage_response *answer,
+                   struct lessor_arena *arena)
+{
+        struct upload uploads[N_UPLOADS] = {0};
+        size_t next = 0;
+        int r = 0;
+
+        while (r == 0 && (next < answer->n_targets || any_under_way(uploads))) {
+                struct upload *idle = idle_upload(uploads);
+
+                if (next < answer->n_targets && idle != NULL) {
+                        const struct rack_write_target *target = &answer->targets[next].target;
+                        struct item *item = asked[next++];
+
+                        if (target->kind == RACK_TARGET_HELD) {
+                                item->done = true;
+                                s->slot->done_bytes += item->size;
+                        } else {
+                                r = start_upload(s, idle, item, &target->put, arena);
+                        }
+                        continue;
+                }
+                r = http_client_wait(s->slot->http, s->job->stop, STALL_MS);
+                if (r == LESSOR_E_TIMEOUT)
+                        r = 0;
+                if (r == 0)
+                        r = collect(uploads);
+        }
+        for (size_t i = 0; i < N_UPLOADS; i++)
+                http_transfer_free(uploads[i].transfer);
         return r;
 }
 
@@ -205,15 +279,7 @@ static int declare_and_put(struct sender *s)
                 }
         if (r == 0 && request.n_outputs > 0)
                 r = call_storage(s, &request, arena, &answer);
-        for (size_t i = 0; r == 0 && i < request.n_outputs; i++) {
-                if (answer.targets[i].target.kind == RACK_TARGET_HELD) {
-                        asked[i]->done = true;
-                        s->slot->done_bytes += asked[i]->size;
-                } else {
-                        r = put_item(s, asked[i], &answer.targets[i].target.put, arena);
-                }
-        }
-        return r;
+        return r == 0 && request.n_outputs > 0 ? put_all(s, asked, &answer, arena) : r;
 }
 
 /* Commits what has a receipt. What is not taken is put again. */
