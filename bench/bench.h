@@ -22,7 +22,7 @@ struct bench {
         unsigned lanes;   /* connections of the throughput measurements */
         double seconds;   /* one round of lifecycles */
         unsigned devices; /* of the claims measurement */
-        unsigned jobs;    /* queued in the deep queue */
+        unsigned jobs;    /* queued in the deep queue, and leases beside which another is claimed */
         unsigned connections;
         struct report report;
 };
@@ -33,6 +33,8 @@ int bench_lifecycles(struct bench *bench);
 int bench_depth(struct bench *bench);
 int bench_idle(struct bench *bench);
 int bench_envelope(struct bench *bench);
+int bench_lease_lives(struct bench *bench);
+int bench_lease_claims(struct bench *bench);
 
 /* Starts lessord with one worker thread on a store, for these parties. */
 int bench_start(const struct bench *bench, const char *store, const struct world *world,

@@ -23,6 +23,8 @@ static const struct {
         {"depth", bench_depth, "claim latency and memory with many jobs queued"},
         {"idle", bench_idle, "memory and CPU time of idle connections"},
         {"envelope", bench_envelope, "memory that a 6 MiB envelope takes"},
+        {"lease-lives", bench_lease_lives, "lives of leases a second in the sqlite store, over bare SQLite"},
+        {"lease-claims", bench_lease_claims, "what a claim costs beside leases that it may not have"},
 };
 
 int bench_failed(int error, const char *what)
@@ -121,7 +123,7 @@ static const char help[] =
         "  --seconds N          one round of lifecycles (default 5)\n"
         "  --lanes N            connections of the throughput measurements (default 64)\n"
         "  --devices N          that claim (default 16000)\n"
-        "  --jobs N             queued in the deep queue (default 1000000)\n"
+        "  --jobs N             queued, in the deep queue and beside claims of leases (default 1000000)\n"
         "  --connections N      that idle (default 10000)\n"
         "  --peer URL           a reference relay to compare lifecycles with; takes POST /test/project\n"
         "  --peer-script FILE   or the script that node runs to serve one\n"

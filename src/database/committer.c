@@ -14,8 +14,7 @@
 #define RETRY_MAX_MS     5000
 #define RETRY_MIN_GAP_MS 20 /* between attempts, however many ask */
 #define SPACE_CHECK_MS   1000
-#define CROWD            12   /* so many waited for one commit */
-#define CROWD_GAP_US     2000 /* then the next one begins this long after it */
+#define CROWD            12 /* so many who waited for one commit */
 
 /* --- waiting --- */
 
@@ -432,7 +431,7 @@ static bool write_one(struct committer *c)
  */
 static void let_crowd_gather(struct committer *c)
 {
-        int64_t left_us = c->told_us + CROWD_GAP_US - clock_monotonic_us();
+        int64_t left_us = c->told_us + c->options.gather_us - clock_monotonic_us();
         const struct timespec gap = {.tv_nsec = (long)left_us * 1000};
 
         if (c->crowd < CROWD || left_us <= 0 || c->stopping)

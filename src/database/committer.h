@@ -51,11 +51,12 @@ struct committer_ops {
         void (*clear)(void *store);
 };
 
-/* See the stores' options of the same names; none may be 0. Texts are borrowed. */
+/* See the stores' options of the same names; none of those may be 0. Texts are borrowed. */
 struct committer_options {
         uint64_t low_space_bytes;
         unsigned checkpoint_pages;
         int64_t retry_ms;
+        int64_t gather_us; /* after a commit that a crowd waited for, the next one begins so much later */
         const char *vfs;
         uint64_t (*free_bytes)(void *context); /* NULL: what statvfs says of dir */
         void *free_context;

@@ -13,6 +13,7 @@
 struct lease_sqlite_options {
         uint64_t low_space_bytes;  /* below this much free, new leases are refused; default 64 MiB */
         uint64_t max_held_bytes;   /* events and results that may wait for the disk; default 256 MiB */
+        uint64_t max_late_bytes;   /* of them that stay in memory once they are written; default 16 MiB */
         unsigned n_readers;        /* connections that read events and results; default 4, at most 64 */
         unsigned checkpoint_pages; /* size of the log at which it is folded back; default 4000 */
         int64_t seen_ms;           /* longest time that "last seen" may be unwritten; default 30000 */

@@ -56,6 +56,8 @@ int kept_new(struct lease_sqlite_store *s, struct kept **ret_kept)
 
 void kept_hold(struct kept *kept, enum text_kind kind, struct held_text *h)
 {
+        h->of = kept;
+        h->kind = kind;
         kept->held[kind] = h;
         kept->bytes[kind] = h->n;
         kept->of->n_held_bytes += h->n;
@@ -63,10 +65,33 @@ void kept_hold(struct kept *kept, enum text_kind kind, struct held_text *h)
 
 static void kept_release(struct kept *kept, enum text_kind kind)
 {
-        if (kept->held[kind] == NULL)
+        struct lease_sqlite_store *s = kept->of;
+        struct held_text *h = kept->held[kind];
+
+        if (h == NULL)
                 return;
-        kept->of->n_held_bytes -= kept->held[kind]->n;
-        kept->held[kind] = held_text_unref(kept->held[kind]);
+        if (h->is_written) {
+                s->n_late_bytes -= h->n;
+                *(h->older == NULL ? &s->oldest : &h->older->newer) = h->newer;
+                *(h->newer == NULL ? &s->newest : &h->newer->older) = h->older;
+        } else {
+                s->n_held_bytes -= h->n;
+        }
+        kept->held[kind] = held_text_unref(h);
+}
+
+/* A text is on disk: it becomes the newest of those lately written, and the oldest make room. */
+static void note_written(struct lease_sqlite_store *s, struct held_text *h)
+{
+        s->n_held_bytes -= h->n;
+        s->n_late_bytes += h->n;
+        h->is_written = true;
+        h->newer = NULL;
+        h->older = s->newest;
+        *(s->newest == NULL ? &s->oldest : &s->newest->newer) = h;
+        s->newest = h;
+        while (s->n_late_bytes > s->options.max_late_bytes)
+                kept_release(s->oldest->of, s->oldest->kind);
 }
 
 void kept_unref(struct kept *kept)
@@ -578,7 +603,7 @@ void lease_batch_clear(void *store)
         while ((t = b->texts) != NULL) {
                 b->texts = t->next;
                 if (t->kept->held[t->kind] == t->held)
-                        kept_release(t->kept, t->kind);
+                        note_written(s, t->held);
                 held_text_unref(t->held);
                 kept_unref(t->kept);
         }

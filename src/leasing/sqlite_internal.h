@@ -17,16 +17,21 @@
  *
  * Who may touch what is said in database/committer.h; the store's own state is under the committer's lock.
  * And: an event's or a result's bytes are held in memory from the decision to the commit, and are on disk
- * afterwards, so that at any moment a reader finds them in one of the two.
+ * afterwards, so that at any moment a reader finds them in one of the two. The latest stay in memory for a
+ * while beyond that, since a lease is mostly granted, and its result fetched, soon after it came.
  */
 
 /* --- Long texts --- */
 
 enum text_kind { TEXT_EVENT, TEXT_RESULT, N_TEXT_KINDS };
 
-/* A text on its way to the disk. */
+/* A text on its way to the disk, or lately written. */
 struct held_text {
         atomic_uint refs;
+        struct kept *of; /* whose it is, and the two beside it among those lately written. Lock held */
+        struct held_text *older, *newer;
+        bool is_written;
+        enum text_kind kind;
         size_t n;
         char bytes[];
 };
@@ -162,8 +167,10 @@ struct lease_sqlite_store {
         char *path;
         struct data_lock *data_lock;
 
-        struct committer committer; /* its lock guards the engine and what follows */
-        uint64_t n_held_bytes;
+        struct committer committer;        /* its lock guards the engine and what follows */
+        uint64_t n_held_bytes;             /* that wait for the disk */
+        uint64_t n_late_bytes;             /* lately written */
+        struct held_text *oldest, *newest; /* of those */
         uint64_t n_set_aside;
         uint64_t noted_seq;    /* the highest seq that was ever noted, or is on disk */
         struct late_rows late; /* racks, of which only when they were seen has changed */

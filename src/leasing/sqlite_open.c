@@ -9,11 +9,13 @@
 
 #define DEFAULT_LOW_SPACE_BYTES  (UINT64_C(64) << 20)
 #define DEFAULT_MAX_HELD_BYTES   (UINT64_C(256) << 20)
+#define DEFAULT_MAX_LATE_BYTES   (UINT64_C(16) << 20)
 #define DEFAULT_N_READERS        4
 #define DEFAULT_CHECKPOINT_PAGES 4000 /* 16 MB */
 #define DEFAULT_SEEN_MS          30000
 #define DEFAULT_RETRY_MS         100
 #define MAX_READERS              64
+#define GATHER_US                500
 
 const struct text_column lease_text_columns[N_TEXT_KINDS] = {
         [TEXT_EVENT] = {"leasing_event", "body", "SELECT body FROM leasing_event WHERE seq=?1"},
@@ -39,6 +41,8 @@ static void set_options(struct lease_sqlite_store *s, const struct lease_sqlite_
                 o->low_space_bytes = DEFAULT_LOW_SPACE_BYTES;
         if (o->max_held_bytes == 0)
                 o->max_held_bytes = DEFAULT_MAX_HELD_BYTES;
+        if (o->max_late_bytes == 0)
+                o->max_late_bytes = DEFAULT_MAX_LATE_BYTES;
         if (o->n_readers == 0)
                 o->n_readers = DEFAULT_N_READERS;
         if (o->n_readers > MAX_READERS)
@@ -80,6 +84,7 @@ static int open_disk(struct lease_sqlite_store *s, struct buf *ret_problem)
                 .low_space_bytes = s->options.low_space_bytes,
                 .checkpoint_pages = s->options.checkpoint_pages,
                 .retry_ms = s->options.retry_ms,
+                .gather_us = GATHER_US,
                 .vfs = s->options.vfs,
                 .free_bytes = s->options.free_bytes,
                 .free_context = s->options.free_context,

@@ -14,6 +14,7 @@
 #define DEFAULT_PRESENCE_MS      5000
 #define DEFAULT_RETRY_MS         100
 #define MAX_READERS              64
+#define GATHER_US                2000 /* requests cost signatures, so that a crowd takes its time */
 
 static void set_options(struct sqlite_store *s, const struct sqlite_store_options *options)
 {
@@ -106,6 +107,7 @@ static int open_disk(struct sqlite_store *s, struct buf *ret_problem)
                 .low_space_bytes = s->options.low_space_bytes,
                 .checkpoint_pages = s->options.checkpoint_pages,
                 .retry_ms = s->options.retry_ms,
+                .gather_us = GATHER_US,
                 .vfs = s->options.vfs,
                 .free_bytes = s->options.free_bytes,
                 .free_context = s->options.free_context,
