@@ -4,6 +4,7 @@
 #include "base/macro.h"
 #include "http/offload.h"
 #include "plane/control_lease_json.h"
+#include "plane/rack_closure.h"
 #include "plane/rack_event.h"
 
 /* New leases: from an event, or from a task object of which the event is made. */
@@ -134,7 +135,15 @@ static void read_task(void *context)
                                            c->call->arena, &c->submission, &c->problem);
 }
 
-static void task_read(struct http_request *http, void *context)
+static void reference_closure(void *context)
+{
+        struct creation *c = context;
+
+        c->error = closure_reference(c->call->parts->rack->parts.objects, c->submission.repo,
+                                     c->submission.event, c->call->arena);
+}
+
+static void submission_ready(struct http_request *http, void *context)
 {
         struct creation *c = context;
 
@@ -171,14 +180,14 @@ static void create(struct control_call *call, const struct create_body *in, stru
                                        .attempt_limit = (unsigned)in->attempt_limit,
                                        .timeout_ms = in->timeout_ms};
         if (in->task.p != NULL) {
-                http_offload(call->http, read_task, task_read, c);
+                http_offload(call->http, read_task, submission_ready, c);
                 return;
         }
         c->error = rack_submission_of_event(&c->terms, event, call->arena, &c->submission, &c->problem);
         if (c->error < 0)
                 refuse_submission(c);
         else
-                finish(c);
+                http_offload(call->http, reference_closure, submission_ready, c);
 }
 
 void control_lease_create(struct control_call *call, const void *unread)

@@ -205,9 +205,9 @@ static int make_closure(const struct lessor_lease_name *name, const struct rack_
         return 0;
 }
 
-/* References every object of the closure; each must be there. */
+/* References every object of the closure. `whole`: each must be there. */
 static int touch_all(struct lessor_object_store *objects, struct lessor_slice repo,
-                     const struct rack_closure_list *list)
+                     const struct rack_closure_list *list, bool whole)
 {
         int64_t sizes[TOUCH_STEP];
 
@@ -217,7 +217,7 @@ static int touch_all(struct lessor_object_store *objects, struct lessor_slice re
 
                 if (e < 0)
                         return e;
-                for (size_t i = 0; i < n; i++)
+                for (size_t i = 0; whole && i < n; i++)
                         if (sizes[i] < 0)
                                 return LESSOR_E_NOT_FOUND;
         }
@@ -263,14 +263,31 @@ static int read_closure(struct closure_cache *cache, const struct lessor_lease *
                 return e;
         e = closure_list(cache->objects, repo, &closure, arena, &list.hashes, &list.n_hashes);
         if (e == 0)
-                e = touch_all(cache->objects, repo, &list);
+                e = touch_all(cache->objects, repo, &list, true);
         if (e == 0 && closure.object.p != NULL)
-                e = touch_all(cache->objects, repo, &(struct rack_closure_list){&closure.object, 1});
+                e = touch_all(cache->objects, repo, &(struct rack_closure_list){&closure.object, 1}, true);
         if (e == 0)
                 e = make_closure(&lease->name, &list, closure.object, ret_closure);
         if (e < 0)
                 *problem = problem_of(e);
         return e;
+}
+
+int closure_reference(struct lessor_object_store *objects, struct lessor_slice repo,
+                      struct lessor_slice event, struct lessor_arena *arena)
+{
+        struct lease_closure closure;
+        struct rack_closure_list list;
+        int e = lease_event_read_closure(event, arena, &closure, NULL);
+
+        if (e == 0 && closure.object.p != NULL)
+                e = touch_all(objects, repo, &(struct rack_closure_list){&closure.object, 1}, false);
+        if (e == 0)
+                e = closure_list(objects, repo, &closure, arena, &list.hashes, &list.n_hashes);
+        if (e == 0)
+                e = touch_all(objects, repo, &list, false);
+        /* A closure that cannot be read protects nothing; storage will say so. */
+        return e == LESSOR_E_NOMEM || e == LESSOR_E_IO || e == LESSOR_E_PERMISSION ? e : 0;
 }
 
 /* --- Asking --- */

@@ -53,4 +53,12 @@ int closure_list(struct lessor_object_store *objects, struct lessor_slice repo,
                  const struct lease_closure *closure, struct lessor_arena *arena,
                  struct lessor_slice **ret_hashes, size_t *ret_n);
 
+/*
+ * References again what an event's closure names, as far as it is there: for whoever creates a lease, so that
+ * a collection that began before does not take away what the lease may read. Blocks on the disk. Returns 0;
+ * what the object store says; LESSOR_E_NOMEM.
+ */
+int closure_reference(struct lessor_object_store *objects, struct lessor_slice repo,
+                      struct lessor_slice event, struct lessor_arena *arena);
+
 #endif

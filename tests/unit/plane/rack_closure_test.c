@@ -157,6 +157,25 @@ static void reading_a_closure_references_what_is_in_it(void **state)
         assert_int_equal(info.touched_ms, WORLD_START_MS + 50000);
 }
 
+static void a_new_leases_closure_is_referenced_as_far_as_it_is_there(void **state)
+{
+        struct world *w = *state;
+        struct lessor_slice in = put(w, "in"), missing = world_hash(w, LESSOR_SLICE("missing"));
+        struct lessor_slice both[] = {in, missing};
+        struct lessor_slice object = put_list(w, both, 2);
+        struct lessor_lease lease = lease_by_object(w, 1, object, 2);
+        struct lessor_object_info info;
+
+        clock_manual_advance(&w->clock, 50000);
+        assert_int_equal(closure_reference(w->store, lease.name.repo, lease.event, w->arena), 0);
+        assert_int_equal(lessor_object_stat(w->store, lease.name.repo, in, &info), 0);
+        assert_int_equal(info.touched_ms, WORLD_START_MS + 50000);
+        assert_int_equal(lessor_object_stat(w->store, lease.name.repo, object, &info), 0);
+        assert_int_equal(info.touched_ms, WORLD_START_MS + 50000);
+        lease = lease_by_object(w, 2, missing, 2);
+        assert_int_equal(closure_reference(w->store, lease.name.repo, lease.event, w->arena), 0);
+}
+
 static void the_64_asked_about_last_are_remembered(void **state)
 {
         struct world *w = *state;
@@ -187,6 +206,7 @@ int main(void)
                 TEST(R099_the_listing_object_is_admitted_too),
                 TEST(a_closure_that_is_not_whole_is_unreadable),
                 TEST(reading_a_closure_references_what_is_in_it),
+                TEST(a_new_leases_closure_is_referenced_as_far_as_it_is_there),
                 TEST(the_64_asked_about_last_are_remembered),
         };
 
