@@ -69,7 +69,7 @@ class RackCase(Case):
     def setUp(self):
         super().setUp()
         self.made = 0
-        self.serve(*self.OPTIONS)
+        self.server = self.serve(*self.OPTIONS)
 
     def rack(self, label="gpu-1", tiers=("shell",), beat=True):
         token = self.lessor("rack", "token", "--json").json["token"]
@@ -185,6 +185,17 @@ class Leases(RackCase):
         answer = self.lessor("lease", "watch", str(lease["number"]), "--json", code=None)
         self.assertEqual(answer.code, 7)
         self.shape(answer.json, {"changed": bool, "lease": LEASE, "attempts": [ATTEMPT]})
+
+    def test_watching_outlasts_the_server(self):
+        lease = self.create()
+        watch = self.start(LESSOR, "lease", "watch", str(lease["number"]), name="watch")
+        self.assertEqual(watch.line(), "pending")
+        self.assertEqual(self.server.stop(), 0)
+        self.until(lambda: "away" in self.read("watch.log"), "noticing")
+        self.serve(*self.OPTIONS)
+        self.lessor("lease", "cancel", str(lease["number"]))
+        self.assertEqual(watch.line(), "cancelled")
+        self.assertEqual(watch.wait(), 7)
 
     def test_runs(self):
         self.assertIn("--run", self.lessor("runs", "ls").err)

@@ -160,7 +160,7 @@ class Submitting(ControlCase):
 
     @each(*FAST, forms=JSON)
     def test_owners_take_turns(self, w):
-        """R077 and R078: one each, whoever has more."""
+        """R049: one each, whoever has more."""
         tier = w.name("t")
         rack = w.rack([tier])
         many = [self.submit(w, tier, owner="a") for _ in range(3)]
@@ -261,7 +261,7 @@ class Looking(ControlCase):
 
     @each(*FAST, forms=JSON)
     def test_ended_leases_stay_as_they_ended(self, w):
-        """R094: and its rack is told to stop."""
+        """R057, R058: and its rack is told to stop."""
         tier = w.name("t")
         rack, lease = w.rack([tier]), self.submit(w, tier)
         self.granted(w, rack, lease)
@@ -503,7 +503,7 @@ class Finishing(ControlCase):
 
     @each(*FAST, forms=JSON)
     def test_every_way_to_end_has_its_word(self, w):
-        """Section 10."""
+        """R093, R094."""
         tier, run = w.name("t"), w.name("run")
         rack = w.rack([tier])
         for result, state in (
@@ -680,7 +680,7 @@ class Racks(ControlCase):
 
     @each(*FAST, forms=JSON)
     def test_activity_is_newest_first_and_leaves_with_the_lease(self, w):
-        """R061 and ActivityEntry of section 5."""
+        """ActivityEntry of section 5, listRecentByRack of section 8."""
         tier = w.name("t")
         rack, taker = w.rack([tier]), w.rack([tier])
         leases = [self.submit(w, tier, task_event(w.repo, digest(w.name("task")), name=f"task-{i}"), attemptLimit=5)
@@ -717,7 +717,7 @@ class Racks(ControlCase):
 class Tokens(ControlCase):
     @each(forms=JSON)
     def test_a_token_is_shown_once_and_works_once(self, w):
-        """R001 to R004."""
+        """R001, R002."""
         made = w.server.control("/racks/tokens/create", {"label": "for gpu-1"})
         token = made["token"]
         self.assertRegex(token, r"^e3rk_enroll_[0-9a-f]{64}$")
@@ -735,6 +735,7 @@ class Tokens(ControlCase):
 
     @each(forms=JSON)
     def test_a_token_ends_with_its_time_or_when_it_is_taken_back(self, w):
+        """R004."""
         made = w.server.control("/racks/tokens/create", {"ttlMs": MINUTE})
         w.server.advance(MINUTE)
         self.assertUnauthorized(w.enroll(made["token"]))
