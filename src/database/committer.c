@@ -15,6 +15,7 @@
 #define RETRY_MIN_GAP_MS 20 /* between attempts, however many ask */
 #define SPACE_CHECK_MS   1000
 #define CROWD            12 /* so many who waited for one commit */
+#define CROWD_STEP       2  /* so many more in a quarter of the time in which a crowd gathers */
 
 /* --- waiting --- */
 
@@ -30,6 +31,7 @@ static void waiters_add(struct waiters *list, struct waiter *w)
         w->next = NULL;
         *list->end = w;
         list->end = &w->next;
+        list->n++;
 }
 
 static void waiters_move(struct waiters *from, struct waiters *to)
@@ -38,20 +40,18 @@ static void waiters_move(struct waiters *from, struct waiters *to)
                 return;
         *to->end = from->first;
         to->end = from->end;
+        to->n += from->n;
         from->first = NULL;
         from->end = &from->first;
+        from->n = 0;
 }
 
-/*
- * Tells all of a list, outside the lock, and returns how many. A waiter on its owner's stack is gone once it
- * is told.
- */
-static size_t waiters_tell(struct committer *c, struct waiters *list, int result)
+/* Tells all of a list, outside the lock. A waiter on its owner's stack is gone once it is told. */
+static void waiters_tell(struct committer *c, struct waiters *list, int result)
 {
         struct waiter *w, *next, *spare = NULL;
-        size_t n = 0;
 
-        for (w = list->first; w != NULL; w = next, n++) {
+        for (w = list->first; w != NULL; w = next) {
                 void (*told)(void *, int) = w->told;
                 void *context = w->context;
 
@@ -62,10 +62,9 @@ static size_t waiters_tell(struct committer *c, struct waiters *list, int result
                 }
                 told(context, result);
         }
-        list->first = NULL;
-        list->end = &list->first;
+        *list = (struct waiters){.end = &list->first};
         if (spare == NULL)
-                return n;
+                return;
         (void)pthread_mutex_lock(&c->lock);
         for (w = spare; w != NULL; w = next) {
                 next = w->next;
@@ -73,7 +72,6 @@ static size_t waiters_tell(struct committer *c, struct waiters *list, int result
                 c->spare_waiters = w;
         }
         (void)pthread_mutex_unlock(&c->lock);
-        return n;
 }
 
 /* Lists a waiter with the batch that its ticket is of. False: the batch is on disk already. Lock held. */
@@ -389,7 +387,8 @@ static void conclude(struct committer *c, uint64_t seq)
         c->failing = c->kicked = false;
         waiters_move(&c->flight_waiters, &waiters);
         (void)pthread_mutex_unlock(&c->lock);
-        c->crowd = waiters_tell(c, &waiters, 0);
+        c->crowd = waiters.n;
+        waiters_tell(c, &waiters, 0);
         c->told_us = clock_monotonic_us();
         c->ops->tell(c->store);
         fold_log(c);
@@ -424,21 +423,37 @@ static bool write_one(struct committer *c)
         return true;
 }
 
-/*
- * Lets the next batch grow when a crowd waited for the last one: what a commit costs is much the same however
- * many share it, and under such a load the processor has other things to do meanwhile. Where few wait nobody
- * is held up. Lock held, but not meanwhile.
- */
-static void let_crowd_gather(struct committer *c)
+/* Lock held, but not meanwhile. */
+static void nap(struct committer *c, int64_t us)
 {
-        int64_t left_us = c->told_us + c->options.gather_us - clock_monotonic_us();
-        const struct timespec gap = {.tv_nsec = (long)left_us * 1000};
+        const struct timespec gap = {.tv_nsec = (long)us * 1000};
 
-        if (c->crowd < CROWD || left_us <= 0 || c->stopping)
+        if (us <= 0)
                 return;
         (void)pthread_mutex_unlock(&c->lock);
         (void)nanosleep(&gap, NULL);
         (void)pthread_mutex_lock(&c->lock);
+}
+
+/*
+ * Lets the next batch grow when a crowd waited for the last one: what a commit costs is much the same however
+ * many share it, and under such a load the processor has other things to do meanwhile. It goes on while more
+ * come, and ends as soon as nobody does, since then everybody may be waiting for us. Where few wait nobody is
+ * held up. Lock held, but not meanwhile.
+ */
+static void let_crowd_gather(struct committer *c)
+{
+        int64_t gather_us = c->options.gather_us;
+        size_t before = 0;
+
+        if (c->crowd < CROWD || c->stopping)
+                return;
+        nap(c, c->told_us + gather_us - clock_monotonic_us());
+        while (!c->stopping && c->open_waiters.n >= before + CROWD_STEP &&
+               clock_monotonic_us() - c->told_us < gather_us * 5 / 2) {
+                before = c->open_waiters.n;
+                nap(c, gather_us / 4);
+        }
 }
 
 static void *run(void *committer)

@@ -56,7 +56,9 @@ struct committer_options {
         uint64_t low_space_bytes;
         unsigned checkpoint_pages;
         int64_t retry_ms;
-        int64_t gather_us; /* after a commit that a crowd waited for, the next one begins so much later */
+        /* After a commit that a crowd waited for, the next one begins so much later, or two and a half times
+         * so much while more come. */
+        int64_t gather_us;
         const char *vfs;
         uint64_t (*free_bytes)(void *context); /* NULL: what statvfs says of dir */
         void *free_context;
@@ -66,6 +68,7 @@ struct waiter;
 
 struct waiters {
         struct waiter *first, **end;
+        size_t n;
 };
 
 struct committer {
