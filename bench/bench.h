@@ -22,6 +22,7 @@ struct bench {
         unsigned lanes;   /* connections of the throughput measurements */
         double seconds;   /* one round of lifecycles */
         unsigned devices; /* of the claims measurement */
+        unsigned held;    /* jobs that servers hold during the second run of lifecycles */
         unsigned jobs;    /* queued in the deep queue, and leases beside which another is claimed */
         unsigned connections;
         struct report report;

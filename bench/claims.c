@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "bench.h"
 #include "lessor/error.h"
@@ -11,81 +8,12 @@
 #include "profile.h"
 #include "requests.h"
 #include "traffic.h"
+#include "verification.h"
 
 /* Signed claims a second on one core, beside what verifying signatures alone costs there. */
 
 #define N_SITES         64
 #define JOBS_PER_DEVICE 2 /* UNSEALED_PER_PAIR: more would not be granted before they are sealed */
-#define RAW_NS          300000000u
-#define RAW_MESSAGES    1000
-
-/* Something a second, by the clock on the wall and by the CPU time it took. */
-struct rate {
-        double wall, cpu;
-};
-
-/* As a server meets them: no two alike, or the processor would learn the one by heart. */
-struct signed_message {
-        uint8_t key[crypto_sign_PUBLICKEYBYTES];
-        uint8_t signature[crypto_sign_BYTES];
-        uint8_t message[128]; /* about as long as a canonical request */
-};
-
-static void sign_messages(struct signed_message *messages, size_t n)
-{
-        uint8_t secret[crypto_sign_SECRETKEYBYTES];
-
-        for (size_t i = 0; i < n; i++) {
-                struct signed_message *m = &messages[i];
-
-                crypto_sign_keypair(m->key, secret);
-                randombytes_buf(m->message, sizeof(m->message));
-                crypto_sign_detached(m->signature, NULL, m->message, sizeof(m->message), secret);
-        }
-}
-
-static void verify_for_a_while(int out)
-{
-        static struct signed_message messages[RAW_MESSAGES];
-        uint64_t begin_ns, begin_cpu_ns, n = 0;
-        struct rate rate;
-
-        pin_to_core(CORE_SERVER);
-        sign_messages(messages, RAW_MESSAGES);
-        begin_ns = now_ns();
-        begin_cpu_ns = own_cpu_ns();
-        while (now_ns() - begin_ns < RAW_NS)
-                for (unsigned i = 0; i < 100; i++, n++) {
-                        const struct signed_message *m = &messages[n % RAW_MESSAGES];
-
-                        if (crypto_sign_verify_detached(m->signature, m->message, sizeof(m->message),
-                                                        m->key) < 0)
-                                _exit(1);
-                }
-        rate.wall = (double)n * 1e9 / (double)(now_ns() - begin_ns);
-        rate.cpu = (double)n * 1e9 / (double)(own_cpu_ns() - begin_cpu_ns);
-        _exit(write(out, &rate, sizeof(rate)) == (ssize_t)sizeof(rate) ? 0 : 1);
-}
-
-/* crypto_sign_verify_detached a second, in a process of its own on the server's core; we sleep meanwhile. */
-static int raw_verifications(struct rate *ret_rate)
-{
-        int ends[2], status;
-        ssize_t n;
-        pid_t pid;
-
-        if (pipe(ends) < 0)
-                return LESSOR_E_IO;
-        pid = fork();
-        if (pid == 0)
-                verify_for_a_while(ends[1]);
-        close(ends[1]);
-        n = pid < 0 ? -1 : read(ends[0], ret_rate, sizeof(*ret_rate));
-        close(ends[0]);
-        if (pid > 0)
-                waitpid(pid, &status, 0);
-        return n == (ssize_t)sizeof(*ret_rate) ? 0 : LESSOR_E_IO;
-}
 
 static int make_claims(const struct world *world, unsigned per_device, struct request_list *list)
 {
@@ -169,11 +97,11 @@ static int timed(struct round *round, struct kind *kind, const char *name, size_
 
         if (outcome == NULL)
                 return LESSOR_E_NOMEM;
-        e = raw_verifications(&before);
+        e = verification_measure(&before);
         if (e == 0)
                 e = send_watched(round, name, outcome, &rate, &generator);
         if (e == 0)
-                e = raw_verifications(&after);
+                e = verification_measure(&after);
         if (e == 0) {
                 struct rate raw = {(before.wall + after.wall) / 2, (before.cpu + after.cpu) / 2};
 

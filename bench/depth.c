@@ -5,6 +5,7 @@
 
 #include "bench.h"
 #include "exchange.h"
+#include "filling.h"
 #include "lessor/error.h"
 #include "machine.h"
 #include "requests.h"
@@ -12,23 +13,41 @@
 
 /* Whether a claim feels how many jobs are queued that it cannot have, and what each of them weighs. */
 
-#define N_SITES     16
-#define N_DEVICES   16    /* that claim, in turn */
-#define N_STRANGERS 10000 /* owners of jobs at other pairs */
-#define SHALLOW     1000
-#define CLAIMS      1000 /* timed, a server and round */
-#define FILL_LANES  64
+#define N_SITES   16
+#define N_DEVICES 16 /* that claim, in turn */
+#define SHALLOW   1000
+#define CLAIMS    1000 /* timed, a server and round */
 
 enum in_the_way { OTHER_PAIRS, OTHER_KIND, REFUSED, N_WAYS };
+
+static int own_job(const struct world *world, unsigned index, const char *kind, struct buf *out)
+{
+        const struct party *device = &world->devices[index % world->n_devices];
+        char id[32];
+
+        snprintf(id, sizeof(id), "job-%u", index);
+        return request_enqueue(world, device->site, device->owner, id, kind, out);
+}
+
+static int job_of_other_kind(const struct world *world, unsigned index, struct buf *out)
+{
+        return own_job(world, index, JOB_OTHER_KIND, out);
+}
+
+static int job_to_refuse(const struct world *world, unsigned index, struct buf *out)
+{
+        return own_job(world, index, JOB_KIND, out);
+}
 
 /* The deep queue of each has jobs / divisor jobs: a refusal takes a claim and a release. */
 static const struct {
         const char *name;
         unsigned divisor;
+        filling_job *job;
 } ways[N_WAYS] = {
-        [OTHER_PAIRS] = {"at other pairs", 1},
-        [OTHER_KIND] = {"of another kind at the same pairs", 10},
-        [REFUSED] = {"refused by the same device", 100},
+        [OTHER_PAIRS] = {"at other pairs", 1, filling_stranger},
+        [OTHER_KIND] = {"of another kind at the same pairs", 10, job_of_other_kind},
+        [REFUSED] = {"refused by the same device", 100, job_to_refuse},
 };
 
 struct queue {
@@ -38,60 +57,6 @@ struct queue {
         struct series p50;
         struct percentiles latencies;
 };
-
-/* --- Filling --- */
-
-struct filling {
-        const struct world *world;
-        enum in_the_way way;
-        unsigned next, end;
-        struct buf requests[FILL_LANES];
-};
-
-static int fill_next(void *context, unsigned lane, struct lessor_slice *ret_request)
-{
-        struct filling *f = context;
-        struct buf *request = &f->requests[lane];
-        const struct party *device;
-        char id[32], owner[32];
-        unsigned i;
-        int e;
-
-        if (f->next == f->end)
-                return 0;
-        i = f->next++;
-        device = &f->world->devices[i % N_DEVICES];
-        snprintf(id, sizeof(id), "job-%u", i);
-        snprintf(owner, sizeof(owner), "stranger-%u", i % N_STRANGERS);
-        buf_clear(request);
-        if (f->way == OTHER_PAIRS)
-                e = request_enqueue(f->world, i % N_SITES, owner, id, JOB_KIND, request);
-        else
-                e = request_enqueue(f->world, device->site, device->owner, id,
-                                    f->way == OTHER_KIND ? JOB_OTHER_KIND : JOB_KIND, request);
-        *ret_request = buf_view(request);
-        return e < 0 ? e : 1;
-}
-
-static int fill_answered(void *context, unsigned lane, const struct traffic_answer *answer)
-{
-        (void)context, (void)lane;
-        return answer->status == 200 ? 0 : LESSOR_E_REFUSED;
-}
-
-static int fill(struct queue *queue, const struct world *world, enum in_the_way way)
-{
-        struct filling f = {.world = world, .way = way, .end = queue->n_jobs};
-        const struct traffic_plan plan = {.next = fill_next, .answered = fill_answered, .context = &f};
-        _cleanup_(traffic_freep) struct traffic *traffic = NULL;
-        int e = traffic_open(queue->subject->port, FILL_LANES, &traffic);
-
-        if (e == 0)
-                e = traffic_run(traffic, &plan);
-        for (unsigned i = 0; i < FILL_LANES; i++)
-                buf_done(&f.requests[i]);
-        return e;
-}
 
 /* --- Claiming --- */
 
@@ -224,7 +189,7 @@ static int prepare(struct bench *bench, const char *store, const struct world *w
         if (e == 0)
                 e = process_memory(queue->subject->pid, &before);
         if (e == 0)
-                e = fill(queue, world, way);
+                e = filling_run(world, queue->subject->port, queue->n_jobs, ways[way].job);
         if (e == 0)
                 e = process_memory(queue->subject->pid, &after);
         if (e == 0)

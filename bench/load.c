@@ -75,6 +75,7 @@ enum {
         OPTION_SECONDS,
         OPTION_LANES,
         OPTION_DEVICES,
+        OPTION_HELD,
         OPTION_JOBS,
         OPTION_CONNECTIONS,
         OPTION_QUICK,
@@ -97,6 +98,7 @@ static const struct option options[] = {
         {"seconds", required_argument, NULL, OPTION_SECONDS},
         {"lanes", required_argument, NULL, OPTION_LANES},
         {"devices", required_argument, NULL, OPTION_DEVICES},
+        {"held", required_argument, NULL, OPTION_HELD},
         {"jobs", required_argument, NULL, OPTION_JOBS},
         {"connections", required_argument, NULL, OPTION_CONNECTIONS},
         {"quick", no_argument, NULL, OPTION_QUICK},
@@ -123,6 +125,7 @@ static const char help[] =
         "  --seconds N          one round of lifecycles (default 5)\n"
         "  --lanes N            connections of the throughput measurements (default 64)\n"
         "  --devices N          that claim (default 16000)\n"
+        "  --held N             jobs held during the second run of lifecycles (default 10000)\n"
         "  --jobs N             queued, in the deep queue and beside claims of leases (default 1000000)\n"
         "  --connections N      that idle (default 10000)\n"
         "  --peer URL           a reference relay to compare lifecycles with; takes POST /test/project\n"
@@ -146,6 +149,7 @@ static void be_quick(struct bench *bench)
         bench->rounds = 1;
         bench->seconds = 1;
         bench->devices = 2000;
+        bench->held = 1000;
         bench->jobs = 50000;
         bench->connections = 1000;
 }
@@ -189,6 +193,9 @@ static bool read_options(int argc, char **argv, struct bench *bench, struct requ
                         break;
                 case OPTION_DEVICES:
                         good = positive(optarg, &bench->devices);
+                        break;
+                case OPTION_HELD:
+                        good = positive(optarg, &bench->held);
                         break;
                 case OPTION_JOBS:
                         good = positive(optarg, &bench->jobs);
@@ -315,6 +322,7 @@ int main(int argc, char **argv)
                               .lanes = 64,
                               .seconds = 5,
                               .devices = 16000,
+                              .held = 10000,
                               .jobs = 1000000,
                               .connections = 10000};
         struct request request = {0};

@@ -203,15 +203,25 @@ int report_json(const struct report *report, struct buf *out)
 
 int report_page(const struct report *report, struct buf *out)
 {
-        buf_printf(out,
-                   "# Performance\n\n"
-                   "Written by `%s` on %s; do not edit. The machine: %s.\n\n"
-                   "Every server runs alone on one core, with one worker thread, log level warning and a "
-                   "fresh data directory; the load generator (`bench/`) runs on another core of the same "
-                   "machine and talks to it over loopback. Figures are medians of the rounds of one run. "
-                   "Where two servers are compared, both were measured in that run. Absolute figures are "
-                   "worth as much as the machine is idle; the ratios are what we hold ourselves to.\n",
-                   report->command.p, report->when.p, report->machine.p);
+        buf_printf(
+                out,
+                "# Performance\n\n"
+                "Written by `%s` on %s; do not edit. The machine: %s.\n\n"
+                "Every server runs alone on one core, with one worker thread, log level warning and a "
+                "fresh data directory; the load generator (`bench/`) runs on another core of the same "
+                "machine and talks to it over loopback. Figures are medians of the rounds of one run. "
+                "Where two servers are compared, both were measured in that run, in turn. Absolute figures "
+                "are worth as much as the machine is idle; the ratios are what we hold ourselves to.\n\n"
+                "How to take figures that mean something: nothing else may run on the machine, not even "
+                "on another core, since caches, memory and clock are shared. Where that cannot be had, "
+                "believe CPU time rather than the clock, and of CPU time the ratio to verifications that "
+                "were measured within the same second; a server that waits for memory suffers more from "
+                "neighbours than verifying does, so even that errs on the low side. To compare "
+                "two builds, let them take turns (`--lessord`, `--only claims --rounds 1`), or count what "
+                "does not depend on neighbours: instructions (`valgrind --tool=callgrind`) and system "
+                "calls (`strace -c -f`). Loopback makes the server pay for what a network's other end "
+                "pays for itself: about half of what sending an answer takes is the client's receiving.\n",
+                report->command.p, report->when.p, report->machine.p);
         for (size_t i = 0; i < report->n_sections; i++) {
                 const struct report_section *section = &report->sections[i];
 
