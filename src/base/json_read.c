@@ -165,12 +165,17 @@ static const char *plain_end(const char *p, const char *end)
         const uint64_t ones = UINT64_C(0x0101010101010101), high = ones * 0x80;
 
         while (end - p >= 8) {
-                uint64_t w, quote, slash;
+                uint64_t w, quote, slash, special;
 
                 memcpy(&w, p, sizeof(w));
                 quote = w ^ (ones * '"');
                 slash = w ^ (ones * '\\');
-                if ((((w - ones * 0x20) & ~w) | ((quote - ones) & ~quote) | ((slash - ones) & ~slash)) & high)
+                special = (((w - ones * 0x20) & ~w) | ((quote - ones) & ~quote) | ((slash - ones) & ~slash)) &
+                          high;
+                /* Borrows only go up, so the lowest mark is true: where it is the first byte, that is it. */
+                if (special != 0 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+                        return p + __builtin_ctzll(special) / 8;
+                if (special != 0)
                         break;
                 p += 8;
         }

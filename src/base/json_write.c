@@ -8,18 +8,18 @@
 #define EACH_BYTE(c) (UINT64_C(0x0101010101010101) * (c))
 #define HIGH_BITS    EACH_BYTE(0x80)
 
-/* Not zero if any of the eight bytes is zero. */
-static uint64_t has_zero(uint64_t word)
+/* A mark in the high bit of every byte that is zero; borrows make false ones, but only above a true one. */
+static uint64_t zeros(uint64_t word)
 {
         return (word - EACH_BYTE(1)) & ~word & HIGH_BITS;
 }
 
-/* Not zero if any of the eight bytes is a quote, a backslash or below U+0020. */
-static uint64_t has_special(uint64_t word)
+/* The same for bytes that are a quote, a backslash or below U+0020. */
+static uint64_t specials(uint64_t word)
 {
         uint64_t control = (word - EACH_BYTE(0x20)) & ~word & HIGH_BITS;
 
-        return control | has_zero(word ^ EACH_BYTE('"')) | has_zero(word ^ EACH_BYTE('\\'));
+        return control | zeros(word ^ EACH_BYTE('"')) | zeros(word ^ EACH_BYTE('\\'));
 }
 
 static bool is_special(char c)
@@ -33,10 +33,13 @@ static size_t plain_run(const char *p, size_t n)
         size_t i = 0;
 
         while (n - i >= sizeof(uint64_t)) {
-                uint64_t word;
+                uint64_t word, special;
 
                 memcpy(&word, p + i, sizeof(word));
-                if (has_special(word) != 0)
+                special = specials(word);
+                if (special != 0 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+                        return i + (size_t)__builtin_ctzll(special) / 8;
+                if (special != 0)
                         break;
                 i += sizeof(word);
         }
@@ -79,10 +82,30 @@ static void write_escape(struct buf *out, char c)
         buf_append(out, escape, 2);
 }
 
+/* A text that stands for itself, as nearly all do, in one piece. */
+static int write_plain(struct buf *out, struct lessor_slice text)
+{
+        char *to;
+        int r = buf_reserve(out, text.n + 2);
+
+        if (r < 0)
+                return r;
+        to = out->p + out->n;
+        *to++ = '"';
+        if (text.n > 0)
+                memcpy(to, text.p, text.n);
+        memcpy(to + text.n, "\"", 2); /* and the NUL */
+        out->n += text.n + 2;
+        return 0;
+}
+
 int json_write_text(struct buf *out, struct lessor_slice text)
 {
-        size_t i = 0;
+        size_t i = plain_run(text.p, text.n);
 
+        if (i == text.n && text.n < SIZE_MAX - 2)
+                return write_plain(out, text);
+        i = 0;
         buf_char(out, '"');
         while (i < text.n) {
                 size_t run = plain_run(text.p + i, text.n - i);

@@ -11,6 +11,8 @@
 _Static_assert(crypto_shorthash_KEYBYTES == sizeof(((struct table *)0)->key), "the key is SipHash's");
 
 #define FIRST_CHAINS 16
+/* So much at once, since growing touches every entry; chains then stay short, too. */
+#define GROWTH 4
 
 int table_init(struct table *t, const unsigned char key[16])
 {
@@ -67,7 +69,7 @@ void table_add(struct table *t, struct table_node *node, uint64_t hash)
         struct table_node **at;
         size_t more;
 
-        if (t->n >= t->n_chains && size_mul(t->n_chains, 2, &more)) {
+        if (t->n >= t->n_chains && size_mul(t->n_chains, GROWTH, &more)) {
                 struct table_node **chains = calloc(more, sizeof(struct table_node *));
 
                 if (chains != NULL)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "plane/relay.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,8 @@
 #include "wire/relay_shapes.h"
 
 #define USUAL_ANSWER 1000u
+/* Parsing a body up to this leaves an arena that is worth keeping, and not too large to. */
+#define USUAL_BODY 4096u
 
 /* --- One request --- */
 
@@ -88,7 +91,9 @@ static int read_body(struct relay_call *call)
         int e;
 
         call->http->body = without_byte_order_mark(call->http->body);
-        call->json = lessor_arena_new();
+        call->json = atomic_exchange(&call->relay->spare_json, NULL);
+        if (call->json == NULL)
+                call->json = lessor_arena_new();
         if (call->json == NULL)
                 return LESSOR_E_NOMEM;
         e = json_read(call->http->body, call->json, &call->body);
@@ -99,8 +104,14 @@ static int read_body(struct relay_call *call)
 
 void relay_call_forget_body(struct relay_call *call)
 {
+        struct lessor_arena *json = TAKE(call->json);
+
         call->body = NULL;
-        call->json = lessor_arena_free(call->json);
+        if (json != NULL && call->http->body.n <= USUAL_BODY) {
+                lessor_arena_clear(json);
+                json = atomic_exchange(&call->relay->spare_json, json);
+        }
+        lessor_arena_free(json);
 }
 
 struct relay_call *relay_call_begin(struct http_request *http, struct relay *relay)
@@ -396,6 +407,7 @@ struct relay *relay_free(struct relay *relay)
                 free(relay->paths[i]);
         free(relay->paths);
         free(relay->routes);
+        lessor_arena_free(atomic_load(&relay->spare_json));
         free(relay);
         return NULL;
 }

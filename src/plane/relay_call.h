@@ -16,6 +16,7 @@ struct relay {
         struct http_route *routes;
         char **paths; /* of the routes under the base path */
         size_t n_paths;
+        _Atomic(struct lessor_arena *) spare_json; /* cleared, for the next body; NULL: none */
 };
 
 struct relay_call;

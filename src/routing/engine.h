@@ -199,6 +199,11 @@ bool engine_change(const struct engine *e, struct engine_change *ret_change);
 /* Whether there is a change and the oldest is a job's: what engine_change() would tell, without telling it.
  */
 bool engine_change_is_job(const struct engine *e);
+/*
+ * The same for a store that keeps no rows: the job of the oldest change, whose bytes of a payload are to go;
+ * NULL if it is not about a job, or if they are not. False when there is no change.
+ */
+bool engine_change_drops_payload(const struct engine *e, struct job **ret_job);
 
 /* Returns whether there was one. */
 bool engine_change_drop(struct engine *e);

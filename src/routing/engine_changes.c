@@ -51,6 +51,11 @@ static void row_of(const struct job *job, struct engine_row *ret_row)
         }
 }
 
+static bool keeps_payload(const struct job *job)
+{
+        return job->state == LESSOR_JOB_READY || job->state == LESSOR_JOB_RUNNING;
+}
+
 bool engine_change(const struct engine *e, struct engine_change *ret_change)
 {
         struct change_node *node = e->changes;
@@ -81,7 +86,7 @@ bool engine_change(const struct engine *e, struct engine_change *ret_change)
                 .what = job->removed ? ENGINE_JOB_REMOVED : ENGINE_JOB_PUT,
                 .payload_changed = job->payload_changed,
                 .result_changed = job->result_changed,
-                .keep_payload = job->state == LESSOR_JOB_READY || job->state == LESSOR_JOB_RUNNING,
+                .keep_payload = keeps_payload(job),
                 .handle = job,
         };
         row_of(job, &ret_change->row);
@@ -91,6 +96,21 @@ bool engine_change(const struct engine *e, struct engine_change *ret_change)
 bool engine_change_is_job(const struct engine *e)
 {
         return e->changes != NULL && !e->changes->is_presence;
+}
+
+bool engine_change_drops_payload(const struct engine *e, struct job **ret_job)
+{
+        struct job *job;
+
+        if (e->changes == NULL)
+                return false;
+        *ret_job = NULL;
+        if (e->changes->is_presence)
+                return true;
+        job = container_of(e->changes, struct job, change);
+        if (job->payload_changed && !keeps_payload(job))
+                *ret_job = job;
+        return true;
 }
 
 bool engine_change_drop(struct engine *e)

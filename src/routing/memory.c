@@ -55,12 +55,12 @@ static void enter(struct memory_store *m)
 /* Drops the bytes that nobody can ask for any more: payloads of jobs that are queued again or done. */
 static void settle_changes(struct memory_store *m)
 {
-        struct engine_change change;
+        struct job *job;
 
-        while (engine_change(m->engine, &change)) {
-                struct envelopes *held = change.handle == NULL ? NULL : job_attachment(change.handle);
+        while (engine_change_drops_payload(m->engine, &job)) {
+                struct envelopes *held = job == NULL ? NULL : job_attachment(job);
 
-                if (held != NULL && change.payload_changed && !change.keep_payload) {
+                if (held != NULL) {
                         free(held->payload);
                         held->payload = NULL;
                         held->payload_len = 0;

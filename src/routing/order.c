@@ -13,13 +13,68 @@ static uint64_t rank(const struct order_rules *rules, const struct order_node *n
         return x ^ (x >> 31);
 }
 
-static void update(const struct order_rules *rules, struct order_node *node)
-{
-        if (rules->update != NULL)
-                rules->update(node);
-}
+/*
+ * A tree that keeps nothing up to date on the way back is changed on the way down: every claim and every
+ * result moves a job from one to another, and most go to the end of a long one.
+ */
 
 /* Everything below `seq` goes left, the rest right. */
+static void split_down(struct order_node *root, uint64_t seq, struct order_node **left,
+                       struct order_node **right)
+{
+        while (root != NULL) {
+                if (root->seq < seq) {
+                        *left = root;
+                        left = &root->right;
+                        root = root->right;
+                } else {
+                        *right = root;
+                        right = &root->left;
+                        root = root->left;
+                }
+        }
+        *left = *right = NULL;
+}
+
+static void merge_down(const struct order_rules *rules, struct order_node *left, struct order_node *right,
+                       struct order_node **at)
+{
+        while (left != NULL && right != NULL) {
+                if (rank(rules, left) > rank(rules, right)) {
+                        *at = left;
+                        at = &left->right;
+                        left = left->right;
+                } else {
+                        *at = right;
+                        at = &right->left;
+                        right = right->left;
+                }
+        }
+        *at = left != NULL ? left : right;
+}
+
+static void add_down(struct order_tree *t, struct order_node *node)
+{
+        uint64_t own = rank(t->rules, node);
+        struct order_node **at = &t->root;
+
+        while (*at != NULL && own <= rank(t->rules, *at))
+                at = node->seq < (*at)->seq ? &(*at)->left : &(*at)->right;
+        split_down(*at, node->seq, &node->left, &node->right);
+        *at = node;
+}
+
+static void drop_down(struct order_tree *t, struct order_node *node)
+{
+        struct order_node **at = &t->root;
+
+        while (*at != node)
+                at = node->seq < (*at)->seq ? &(*at)->left : &(*at)->right;
+        merge_down(t->rules, node->left, node->right, at);
+}
+
+/* The same with `update` of every node whose subtree changed, from the bottom up. */
+
 static void split(const struct order_rules *rules, struct order_node *root, uint64_t seq,
                   struct order_node **ret_left, struct order_node **ret_right)
 {
@@ -34,7 +89,7 @@ static void split(const struct order_rules *rules, struct order_node *root, uint
                 split(rules, root->left, seq, ret_left, &root->left);
                 *ret_right = root;
         }
-        update(rules, root);
+        rules->update(root);
 }
 
 static struct order_node *merge(const struct order_rules *rules, struct order_node *left,
@@ -53,7 +108,7 @@ static struct order_node *merge(const struct order_rules *rules, struct order_no
                 root = right;
                 root->left = merge(rules, left, right->left);
         }
-        update(rules, root);
+        rules->update(root);
         return root;
 }
 
@@ -68,7 +123,7 @@ static struct order_node *add(const struct order_rules *rules, struct order_node
         } else {
                 root->right = add(rules, root->right, node);
         }
-        update(rules, root);
+        rules->update(root);
         return root;
 }
 
@@ -81,18 +136,24 @@ static struct order_node *drop(const struct order_rules *rules, struct order_nod
                 root->left = drop(rules, root->left, node);
         else
                 root->right = drop(rules, root->right, node);
-        update(rules, root);
+        rules->update(root);
         return root;
 }
 
 void order_add(struct order_tree *t, struct order_node *node)
 {
-        t->root = add(t->rules, t->root, node);
+        if (t->rules->update == NULL)
+                add_down(t, node);
+        else
+                t->root = add(t->rules, t->root, node);
 }
 
 void order_remove(struct order_tree *t, struct order_node *node)
 {
-        t->root = drop(t->rules, t->root, node);
+        if (t->rules->update == NULL)
+                drop_down(t, node);
+        else
+                t->root = drop(t->rules, t->root, node);
         node->left = node->right = NULL;
 }
 
