@@ -95,6 +95,12 @@
 #define LIMIT_ENVIRONMENT_LAYERS 256     /* of one published environment */
 #define LIMIT_TREE_PLACED        4194304 /* entries that unpacking one tree makes, however often they are named */
 
+/* Events and webhooks */
+#define LIMIT_EVENTS               8192 /* that are kept for whoever reads along */
+#define LIMIT_WEBHOOKS             64
+#define LIMIT_WEBHOOK_URL          2048 /* bytes */
+#define LIMIT_WEBHOOK_SECRET_LEAST 16   /* characters */
+
 /* Files that people write: projection, policy, configuration, keys; bytes */
 #define LIMIT_FILE_BYTES     67108864
 #define LIMIT_KEY_FILE_BYTES 65536

@@ -173,6 +173,32 @@ static const struct cli_option lease_create_options[] = {
         END,
 };
 
+#define TYPES_OPTION                                                                            \
+        {                                                                                       \
+                "types", "TYPE,...", "only of these types: lease.completed, rack.removed, ...", \
+                        COMPLETE_NOTHING, NULL                                                  \
+        }
+
+static const struct cli_option events_options[] = {
+        {"repo", "REPO", "only of this repository", COMPLETE_NOTHING, NULL},
+        {"lease", "LEASE-ID", "only of this lease", COMPLETE_NOTHING, NULL},
+        {"run", "RUN", "only of this run", COMPLETE_NOTHING, NULL},
+        {"rack", "RACK-ID", "only of this rack", COMPLETE_NOTHING, NULL},
+        TYPES_OPTION,
+        {"after", "EVENT-ID", "begin behind this one, or with the oldest that is kept: oldest",
+         COMPLETE_NOTHING, NULL},
+        END,
+};
+
+static const struct cli_option webhook_add_options[] = {
+        {"secret-file", "FILE",
+         "sign with what is in this file, 16 characters or more; else a secret is made", COMPLETE_FILE, NULL},
+        {"repo", "REPO", "only of this repository", COMPLETE_NOTHING, NULL},
+        {"run", "RUN", "only of this run", COMPLETE_NOTHING, NULL},
+        TYPES_OPTION,
+        END,
+};
+
 static const struct cli_option lease_ls_options[] = {
         {"run", "RUN", "only of this run", COMPLETE_NOTHING, NULL},
         {"status", "STATUS",
@@ -521,6 +547,20 @@ const struct cli_command cli_commands[] = {
          "Ends with status 0 if all was a success, else with 7.", "lessor runs watch nightly"},
         {"runs cancel", "RUN", 1, 1, PEER_SERVER, COMPLETE_NOTHING, reason_options, run_runs_cancel,
          "cancel every lease of a run that has not ended", NULL, "lessor runs cancel nightly"},
+
+        {"events", "", 0, 0, PEER_SERVER, COMPLETE_NOTHING, events_options, run_events,
+         "print what happens to leases and racks, as it happens",
+         "Until it is stopped. With --json each event is a line that has its id for --after.",
+         "lessor events\nlessor events --run nightly --types lease.completed,lease.poisoned\n"
+         "lessor events --after oldest --json"},
+        {"webhook add", "URL", 1, 1, PEER_SERVER, COMPLETE_NOTHING, webhook_add_options, run_webhook_add,
+         "tell a URL what happens to leases and racks",
+         "Deliveries are signed, come in order, and are repeated until they are taken.",
+         "lessor webhook add https://ci.example/lessor --types lease.completed,lease.poisoned"},
+        {"webhook ls", "", 0, 0, PEER_SERVER, COMPLETE_NOTHING, NULL, run_webhook_ls,
+         "list the webhooks, and how they fare", NULL, "lessor webhook ls"},
+        {"webhook rm", "WEBHOOK-ID", 1, 1, PEER_SERVER, COMPLETE_NOTHING, NULL, run_webhook_rm,
+         "tell a webhook nothing any more", NULL, "lessor webhook rm 019adb1c-6a1d-7a2b-9c3d-4e5f60718293"},
 
         {"rack token", "", 0, 0, PEER_SERVER, COMPLETE_NOTHING, rack_token_options, run_rack_token,
          "mint a token with which one machine can join, once",

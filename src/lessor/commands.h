@@ -74,6 +74,10 @@ int run_rack_policy(struct cli *cli);
 int run_ask(struct cli *cli);
 
 int run_logs(struct cli *cli);
+int run_events(struct cli *cli);
+int run_webhook_add(struct cli *cli);
+int run_webhook_ls(struct cli *cli);
+int run_webhook_rm(struct cli *cli);
 
 int run_object_put(struct cli *cli);
 int run_object_get(struct cli *cli);

@@ -4,17 +4,14 @@
 
 #include <stdbool.h>
 
-#include "base/buf.h"
+#include "lessor/event_reader.h"
 
 /*
  * A log as events (text/event-stream, docs/control-api.md), printed as lines of JSON: the data of each, with
  * the event's name as a member `event` in front.
  */
 struct log_events {
-        struct buf line; /* that is not whole yet */
-        struct buf data; /* of the event that is not whole yet */
-        char event[32];
-        char id[48];
+        struct event_reader reader;
         char last_id[48]; /* of the last event that was printed; "": none */
         bool failed_to_write;
 };

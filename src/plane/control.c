@@ -514,6 +514,8 @@ int control_new(const struct control_parts *parts, struct buf *ret_problem, stru
         if (parts->rack != NULL) {
                 int e = control_watch_open(control);
 
+                if (e == 0)
+                        e = control_events_open(control, ret_problem);
                 if (e < 0)
                         return e;
         }
@@ -543,6 +545,7 @@ struct control *control_free(struct control *control)
         free(control->backup.leases_path);
         pthread_mutex_destroy(&control->backup.lock);
         control_chore_free(control->chore);
+        control_events_close(control);
         parking_lot_free(control->watchers);
         free(control->routes);
         free(control->token_routes);

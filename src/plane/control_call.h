@@ -22,7 +22,9 @@ struct control {
         int64_t started_ms; /* epoch ms */
         int64_t started_monotonic_ms;
         struct parking_lot *watchers; /* of leases and runs; see control_watch.c */
-        struct control_chore *chore;  /* collections and verifications of objects; see control_chore.h */
+        struct event_feed *feed;      /* with webhooks: NULL without racks; see control_events.c */
+        struct webhooks *webhooks;
+        struct control_chore *chore; /* collections and verifications of objects; see control_chore.h */
 
         /* At most one backup at a time; it has a thread of its own, since a large one takes its time. */
         struct {
@@ -104,6 +106,10 @@ void *control_read(struct control_call *call, const struct message_table *table,
 
 /* Makes the lot of watchers and has it hear of what happens to leases. As control_new. */
 int control_watch_open(struct control *control);
+
+/* Begins to keep what happens, and to tell the webhooks. As control_new. */
+int control_events_open(struct control *control, struct buf *ret_problem);
+void control_events_close(struct control *control);
 
 /* The lease store. NULL when the call was refused: this server has none. */
 struct lessor_lease_store *control_leases(struct control_call *call);
@@ -202,6 +208,11 @@ void control_environment_remove(struct control_call *call, const void *body);
 
 void control_log_get(struct control_call *call, const void *body);
 
+void control_event_stream(struct control_call *call, const void *body);
+void control_webhook_list(struct control_call *call, const void *body);
+void control_webhook_add(struct control_call *call, const void *body);
+void control_webhook_remove(struct control_call *call, const void *body);
+
 /* Their bodies. */
 extern const struct message_table control_log_level_body;
 extern const struct message_table control_backup_body;
@@ -234,5 +245,7 @@ extern const struct message_table control_object_gc_body;
 extern const struct message_table control_object_verify_body;
 extern const struct message_table control_environment_publish_body;
 extern const struct message_table control_environment_name_body;
+extern const struct message_table control_webhook_body;
+extern const struct message_table control_webhook_name_body;
 
 #endif

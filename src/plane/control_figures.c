@@ -137,6 +137,13 @@ static void write_racks(const struct rack_figures *f, struct buf *out)
         for (int state = 0; state < N_RACK_STATES; state++)
                 buf_printf(out, "lessor_racks{state=\"%s\"} %zu\n", message_word(&rack_state_words, state),
                            f->n_states[state]);
+        one(out, "lessor_webhooks", "gauge", "Webhooks.", f->webhooks.n_webhooks);
+        one(out, "lessor_webhook_events_total", "counter", "Events that were delivered to webhooks.",
+            f->webhooks.n_delivered);
+        one(out, "lessor_webhook_failures_total", "counter", "Attempts to deliver that failed.",
+            f->webhooks.n_failed);
+        one(out, "lessor_webhook_dropped_total", "counter", "Events that webhooks were too slow for.",
+            f->webhooks.n_dropped);
         one(out, "lessor_racks_waiting", "gauge", "Polls and watches of racks that wait now.", f->n_waiting);
 }
 

@@ -7,6 +7,7 @@
 #include "lessor/lease_store.h"
 #include "lessor/routing_store.h"
 #include "plane/rack_state.h"
+#include "plane/webhooks.h"
 #include "routing/directory/projection.h"
 
 struct process_figures {
@@ -22,6 +23,7 @@ struct rack_figures {
         int store_check;                /* 0, or why it cannot be written */
         size_t n_states[N_RACK_STATES]; /* racks */
         size_t n_waiting;               /* polls and watches of theirs */
+        struct webhook_totals webhooks;
 };
 
 /* All that is counted anywhere in the server, read at about one moment. */

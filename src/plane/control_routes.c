@@ -145,6 +145,15 @@ const struct control_endpoint control_endpoints[] = {
                  "What an attempt of ?repo= &lease= wrote: ?attempt= ?stream= ?offset= ?follow=1; a Range of "
                  "it; or events"},
 
+        {"GET", V1 "/events", "events", control_event_stream,
+         .summary = "What happens, as a stream of events: ?repo= ?lease= ?run= ?rack= ?types= ?after="},
+        {"GET", V1 "/webhooks", "webhooks", control_webhook_list,
+         .summary = "List the webhooks, and how they fare"},
+        {"POST", V1 "/webhooks/add", "webhook-add", control_webhook_add, &control_webhook_body,
+         .summary = "Tell a URL what happens, and show what deliveries are signed with"},
+        {"POST", V1 "/webhooks/remove", "webhook-remove", control_webhook_remove, &control_webhook_name_body,
+         .summary = "Tell it nothing any more"},
+
         {"GET", V1 "/projection", "projection", control_projection_get,
          .summary = "The projection in use, as a RelayFixture"},
         {"PUT", V1 "/projection", "projection-set", control_projection_put, .body_limit = LIMIT_FILE_BYTES,

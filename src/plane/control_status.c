@@ -117,6 +117,7 @@ static int read_racks(struct control_call *call, struct rack_figures *ret_racks)
         for (size_t i = 0; i < racks.n; i++)
                 f.n_states[rack_state(&racks.items[i], now_ms)]++;
         f.store_check = lessor_lease_check(store);
+        webhooks_totals(call->control->webhooks, &f.webhooks);
         *ret_racks = f;
         return 0;
 }
