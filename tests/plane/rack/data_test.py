@@ -275,6 +275,21 @@ class Put(DataCase):
         return True
 
     @each(*FAST)
+    def test_a_transfer_ends_with_its_url(self, w):
+        """R117: the lesser of 600 s and the remaining life (section 7), on real time (section 20)"""
+        held, data = Held(w, closure=[]), w.name("data").encode() * 1000
+        target, before = self.writing(held, data), staged(w)
+        held.outlive(LIFE - 700)
+        began, wire = time.monotonic(), w.server.wire()
+        wire.send(Request("PUT", path_of(target["url"]), target["headers"], b"")
+                  .head(f"Content-Length: {len(data)}", length=False) + data[:100])
+        answer = wire.answer()
+        self.assertEqual((answer.status, answer.json["error"]), (408, "timeout"))
+        self.assertGreaterEqual(time.monotonic() - began, 0.69)
+        self.assertEqual(staged(w), before)
+        wire.close()
+
+    @each(*FAST)
     def test_a_download_is_broken_off_when_its_lease_ends(self, w):
         """R116: in-flight streams are aborted"""
         data = b"x" * 40000000

@@ -74,6 +74,17 @@ class Reading(StorageCase):
                 self.assertEqual(value["data"], data)
         self.assertEqual(answered[0], answered[6])  # the same URL while it lives
 
+    @each(*FAST, stores=("memory",))
+    def test_an_answer_holds_only_so_much(self, w):
+        """R098: what is small may come by URL as well"""
+        datas = [b"%08d" % i * 512 for i in range(1100)]
+        hashes = sorted(seed(w, data) for data in datas)
+        event = task_event(w.repo, digest(w.name("task")))
+        listing = seed(w, beast2.encode(rack_types.CLOSURE_LIST, hashes))
+        event["closure"] = {"object": listing, "count": len(hashes)}
+        kinds = [next(iter(o)) for o in Held(w, event=event).value(need=hashes)["objects"]]
+        self.assertEqual(kinds, ["inline"] * 1024 + ["url"] * 76)
+
     @each(*FAST)
     def test_a_long_closure_and_its_list_can_be_read(self, w):
         """R099"""
