@@ -42,7 +42,9 @@ static int write_file(const char *dir, const char *name, const char *text)
 
         if (asprintf(&path, "%s/%s", dir, name) < 0)
                 return LESSOR_E_NOMEM;
-        fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+        /* The kernel makes no files there, whatever it is asked: a directory that only looks like one, does.
+         */
+        fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
         free(path);
         if (fd < 0)
                 return LESSOR_E_IO;
@@ -182,7 +184,7 @@ int cgroup_make(const struct cgroup_parent *parent, const char *name, const stru
         if (r == 0 && asprintf(&procs, "%s/cgroup.procs", cgroup.path) < 0)
                 r = LESSOR_E_NOMEM;
         if (r == 0) {
-                cgroup.procs_fd = open(procs, O_WRONLY | O_CLOEXEC);
+                cgroup.procs_fd = open(procs, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
                 if (cgroup.procs_fd < 0)
                         r = LESSOR_E_IO;
                 free(procs);

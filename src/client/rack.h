@@ -74,6 +74,7 @@ struct rack_loop {
         size_t n_granted;
         bool online;
         bool pending_approval;
+        bool unhealthy;
 };
 
 struct lessor_rack_agent {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
@@ -12,6 +13,8 @@
 #include "wire/rack_message.h"
 
 /* The main thread: everything that a rack says without being asked, all over one client. */
+
+#define LOW_SPACE_BYTES (INT64_C(64) << 20)
 
 DEFINE_CLEANUP(struct lessor_arena, lessor_arena_free)
 
@@ -72,11 +75,33 @@ static void obey_stops(struct lessor_rack_agent *agent, const struct rack_lease_
 
 /* --- Heartbeats --- */
 
+/* Whether tasks have a chance here: without room on the disk no input arrives. */
+static bool is_healthy(const struct lessor_rack_agent *agent)
+{
+        struct statvfs fs;
+
+        if (statvfs(agent->work_dir, &fs) < 0 ||
+            (int64_t)fs.f_bavail * (int64_t)fs.f_frsize < LOW_SPACE_BYTES)
+                return false;
+        return statvfs(agent->cache_dir, &fs) == 0 &&
+               (int64_t)fs.f_bavail * (int64_t)fs.f_frsize >= LOW_SPACE_BYTES;
+}
+
+static void note_health(struct lessor_rack_agent *agent, bool healthy)
+{
+        if (agent->loop.unhealthy == !healthy)
+                return;
+        agent->loop.unhealthy = !healthy;
+        tell_simple(agent, LESSOR_RACK_NOTICE, healthy ? 0 : LESSOR_E_LOW_SPACE,
+                    healthy ? "there is room on the disk again"
+                            : "the disk is nearly full, so this rack reports itself unhealthy");
+}
+
 static int start_beat(struct lessor_rack_agent *agent)
 {
         _cleanup_(lessor_arena_freep) struct lessor_arena *arena = lessor_arena_new();
         struct rack_loop *loop = &agent->loop;
-        struct rack_heartbeat_request request = {.healthy = true,
+        struct rack_heartbeat_request request = {.healthy = is_healthy(agent),
                                                  .agent_version = LESSOR_SLICE(RACK_VERSION),
                                                  .boot_id = lessor_slice_of(agent->boot_id)};
         int r;
@@ -90,6 +115,7 @@ static int start_beat(struct lessor_rack_agent *agent)
         pthread_mutex_unlock(&agent->mutex);
         if (request.running_leases == NULL)
                 return LESSOR_E_NOMEM;
+        note_health(agent, request.healthy);
         if (loop->situation.draining)
                 request.free_capacity = 0;
         request.cache_bytes = object_cache_bytes(agent->cache);

@@ -12,6 +12,27 @@
 
 DEFINE_CLEANUP(struct lessor_arena, lessor_arena_free)
 
+/*
+ * Whether a lease is still ours, after an answer that says that something is not allowed: what was asked may
+ * be none of the lease's business instead. Unless it is known to be, the lease counts as lost.
+ */
+static bool is_still_held(struct rack_slot *slot, const struct rack_job *job)
+{
+        _cleanup_(lessor_arena_freep) struct lessor_arena *arena = lessor_arena_new();
+        struct rack_extend_request request = {job->repo, job->lease_id, job->attempt};
+        struct rack_failure failure;
+        bool held = false;
+        int r;
+
+        if (arena == NULL)
+                return false;
+        rack_failure_init(&failure); /* slot->failure has what the caller wants to tell */
+        r = rack_call(&slot->caller, "lease/extend", &rack_extend_request_type, &request, RACK_CALL_MS,
+                      &beast2_boolean, arena, &held, &failure);
+        rack_failure_done(&failure);
+        return r == 0 && held;
+}
+
 int rack_job_call(struct rack_slot *slot, struct rack_job *job, const char *endpoint,
                   const struct beast2_type *type, const void *request, const struct beast2_type *reply_type,
                   struct lessor_arena *arena, void *ret_reply)
@@ -22,6 +43,8 @@ int rack_job_call(struct rack_slot *slot, struct rack_job *job, const char *endp
 
                 switch (r) {
                 case LESSOR_E_NOT_HELD:
+                        if (is_still_held(slot, job))
+                                return LESSOR_E_REFUSED;
                         rack_job_end(slot->agent, job, RACK_FATE_LOST);
                         return LESSOR_E_CLOSED;
                 case LESSOR_E_PERMISSION:

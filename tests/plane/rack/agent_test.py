@@ -75,6 +75,16 @@ class Tasks(AgentCase):
             self.assertEqual(result["state"], "error")
             self.assertIn("lessor.task/1 tasks only", result["error"])
 
+    def test_an_input_outside_of_the_closure_ends_as_an_error(self):
+        """R096: refused, though the lease is held."""
+        self.agent()
+        task = self.task("cat", "in", inputs=[self.file("in", b"x" * 5000)])
+        lease = self.server.control("/leases/create", {"repo": self.repo, "tier": "shell",
+                                                       "event": task_event(self.repo, task)})["lease"]
+        result = self.result(lease)
+        self.assertEqual(result["state"], "error", result)
+        self.assertIn("inputs cannot be placed", result["error"])
+
     def test_logs_come_as_they_were_written(self):
         """R124; what is no UTF-8 becomes U+FFFD, and no character is split."""
         self.agent()

@@ -190,8 +190,8 @@ static void reopen(struct world *w)
 
 static struct lessor_slice hash_of(const char *text)
 {
-        static char hex[4][SHA256_HEX_LEN + 1];
-        static unsigned at;
+        static _Thread_local char hex[4][SHA256_HEX_LEN + 1];
+        static _Thread_local unsigned at;
         char *p = hex[at++ % 4];
 
         sha256_hex_of(lessor_slice_of(text), p);

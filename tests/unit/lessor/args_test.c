@@ -150,6 +150,40 @@ static void times_have_units(void **state)
         }
 }
 
+static void amounts_of_bytes_have_units(void **state)
+{
+        static const struct {
+                const char *text;
+                int result;
+                int64_t bytes;
+        } rows[] = {
+                {"0", 0, 0},
+                {"4096", 0, 4096},
+                {"512K", 0, 524288},
+                {"10M", 0, 10485760},
+                {"2GiB", 0, INT64_C(2147483648)},
+                {"8192T", 0, INT64_C(1) << 53},
+                {"8193T", LESSOR_E_INVALID, 0},
+                {"9999999999999999", LESSOR_E_INVALID, 0},
+                {"99999999999999999", LESSOR_E_INVALID, 0},
+                {"", LESSOR_E_INVALID, 0},
+                {"K", LESSOR_E_INVALID, 0},
+                {"1k", LESSOR_E_INVALID, 0},
+                {"1KB", LESSOR_E_INVALID, 0},
+                {"-1", LESSOR_E_INVALID, 0},
+                {"1.5G", LESSOR_E_INVALID, 0},
+                {"1 G", LESSOR_E_INVALID, 0},
+        };
+
+        (void)state;
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                int64_t bytes = 0;
+
+                check_int(rows[i].text, args_bytes(rows[i].text, &bytes), rows[i].result);
+                check_int(rows[i].text, bytes, rows[i].bytes);
+        }
+}
+
 static void numbers_keep_their_bounds(void **state)
 {
         static const struct {
@@ -209,6 +243,7 @@ int main(void)
                 cmocka_unit_test(command_lines_are_read),
                 cmocka_unit_test(wrong_command_lines_say_what_is_wrong),
                 cmocka_unit_test(times_have_units),
+                cmocka_unit_test(amounts_of_bytes_have_units),
                 cmocka_unit_test(numbers_keep_their_bounds),
                 cmocka_unit_test(the_table_of_commands_is_in_order),
         };
