@@ -257,8 +257,8 @@ static bool may_edit(struct control_call *call, enum control_edit edit)
         return false;
 }
 
-static void refuse_body(struct control_call *call, const struct message_table *table, int error,
-                        const char *problem)
+void control_refuse_body(struct control_call *call, const struct message_table *table, int error,
+                         const char *problem)
 {
         if (error == LESSOR_E_NOMEM)
                 control_refuse_error(call, error, NULL, (struct lessor_slice){0});
@@ -274,20 +274,21 @@ void *control_read(struct control_call *call, const struct message_table *table,
         int e = message == NULL ? LESSOR_E_NOMEM : message_read(table, value, call->arena, message, &problem);
 
         if (e < 0) {
-                refuse_body(call, table, e, problem);
+                control_refuse_body(call, table, e, problem);
                 return NULL;
         }
         return message;
 }
 
-struct json *control_body_json(struct control_call *call, const struct message_table *table)
+/* The body as JSON. NULL when the call was refused. */
+static struct json *body_json(struct control_call *call, const struct message_table *table)
 {
         const char *problem = NULL;
         struct json *value;
         int e = json_read_file_text(call->http->body, call->arena, &value, &problem);
 
         if (e < 0) {
-                refuse_body(call, table, e, problem);
+                control_refuse_body(call, table, e, problem);
                 return NULL;
         }
         return value;
@@ -301,7 +302,7 @@ static bool read_body(struct control_call *call, const struct message_table *tab
         *ret_body = NULL;
         if (table == NULL)
                 return true;
-        value = control_body_json(call, table);
+        value = body_json(call, table);
         if (value != NULL)
                 *ret_body = control_read(call, table, value);
         return *ret_body != NULL;

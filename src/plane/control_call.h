@@ -95,8 +95,9 @@ bool control_query(struct control_call *call, const char *name, struct lessor_sl
 bool control_query_int(struct control_call *call, const char *name, int64_t least, int64_t most,
                        int64_t otherwise, int64_t *ret_number);
 
-/* The body as JSON, for the table that it shall be read by. NULL when the call was refused. */
-struct json *control_body_json(struct control_call *call, const struct message_table *table);
+/* Refuses a body that is none of this table. `problem` may be NULL. */
+void control_refuse_body(struct control_call *call, const struct message_table *table, int error,
+                         const char *problem);
 
 /*
  * Reads a JSON value by a table into the arena, as it is done with bodies that an endpoint has a table for.

@@ -65,6 +65,25 @@ static const struct control_words words[] = {
 
 /* --- The event --- */
 
+/*
+ * The body as JSON: within LIMIT_JSON_VALUES, which other bodies of the control API are too small to exceed.
+ * NULL when the call was refused.
+ */
+static struct json *read_body(struct control_call *call)
+{
+        const char *problem = NULL;
+        struct lessor_slice text;
+        struct json *body;
+        int e = lessor_arena_copy(call->arena, call->http->body, &text);
+
+        if (e == 0)
+                e = json_read_unique(text, call->arena, &body, &problem);
+        if (e == 0)
+                return body;
+        control_refuse_body(call, &control_lease_create_body, e, problem);
+        return NULL;
+}
+
 /* Takes `event` out of the body, so that a table can read the rest. False when there is none. */
 static bool take_event(struct json *body)
 {
@@ -200,7 +219,7 @@ void control_lease_create(struct control_call *call, const void *unread)
         (void)unread;
         if (control_leases(call) == NULL)
                 return;
-        body = control_body_json(call, &control_lease_create_body);
+        body = read_body(call);
         if (body == NULL)
                 return;
         has_event = take_event(body);

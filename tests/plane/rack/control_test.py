@@ -126,6 +126,24 @@ class Submitting(ControlCase):
         self.assertEqual(w.server.control(f"/leases?repo={w.repo}")["leases"], [])
 
     @each(forms=JSON)
+    def test_bodies_that_are_too_much_or_none(self, w):
+        def ask(body):
+            answer = w.server.ask_control("POST", "/leases/create", body, {"Content-Type": "application/json"})
+            return answer.status, answer.json.get("error")
+        head = b'{"repo":"%s","tier":"x","event":' % w.repo.encode()
+        for body, wanted in ((b"", "malformed"), (b"{", "malformed"), (b"[]", "invalid"), (b"null", "invalid"),
+                             (head + b'{}}', "invalid"), (head + b'{},"event":{}}', "malformed"),
+                             (head + b'{"a":1,"a":2}}', "malformed"), (head + b'"\\ud800"}', "malformed"),
+                             (head + b'"\xff"}', "malformed"), (b"\xef\xbb\xbf" + head + b"{}}", "malformed"),
+                             (head + b"[" * 100 + b"]" * 100 + b"}", "too-large"),
+                             (head + b"[" + b"1," * 600000 + b"1]}", "too-large")):
+            with self.subTest(body=body[:60]):
+                self.assertEqual(ask(body), (400, wanted))
+        answer = w.server.ask_control("POST", "/leases/create", head + b'"' + b"x" * (4 << 20) + b'"}')
+        self.assertEqual(answer.status, 413)
+        self.assertEqual(w.server.control(f"/leases?repo={w.repo}")["leases"], [])
+
+    @each(forms=JSON)
     def test_a_key_makes_one_lease_for_as_long_as_that_lives(self, w):
         task, other, key = digest(w.name("task")), digest(w.name("task")), w.name("key")
 
