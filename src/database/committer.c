@@ -450,7 +450,7 @@ static void let_crowd_gather(struct committer *c)
                 return;
         nap(c, c->told_us + gather_us - clock_monotonic_us());
         while (!c->stopping && c->open_waiters.n >= before + CROWD_STEP &&
-               clock_monotonic_us() - c->told_us < gather_us * 5 / 2) {
+               clock_monotonic_us() - c->told_us < gather_us * 3) {
                 before = c->open_waiters.n;
                 nap(c, gather_us / 4);
         }

@@ -56,7 +56,7 @@ struct committer_options {
         uint64_t low_space_bytes;
         unsigned checkpoint_pages;
         int64_t retry_ms;
-        /* After a commit that a crowd waited for, the next one begins so much later, or two and a half times
+        /* After a commit that a crowd waited for, the next one begins so much later, or three times
          * so much while more come. */
         int64_t gather_us;
         const char *vfs;
