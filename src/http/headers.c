@@ -15,9 +15,9 @@ struct reading {
         bool one_zero; /* HTTP/1.0 */
 };
 
-static bool is_named(struct lessor_slice name, const char *lower)
+static bool is_named(struct lessor_slice name, struct lessor_slice lower)
 {
-        return name.n == strlen(lower) && strncasecmp(name.p, lower, name.n) == 0;
+        return name.n == lower.n && strncasecmp(name.p, lower.p, lower.n) == 0;
 }
 
 /* What a byte may stand in: RFC 9110 5.6.2; of a host only what no proxy may read otherwise. */
@@ -92,7 +92,7 @@ static void note(struct reading *reading, struct lessor_slice name, struct lesso
 
         switch (name.n) {
         case 4:
-                if (is_named(name, "host")) {
+                if (is_named(name, LESSOR_SLICE("host"))) {
                         reading->n_host++;
                         reading->bad_host |= !is_host(value);
                         if (r->host.p == NULL)
@@ -100,17 +100,17 @@ static void note(struct reading *reading, struct lessor_slice name, struct lesso
                 }
                 break;
         case 6:
-                if (is_named(name, "expect"))
-                        r->expects_continue = is_named(value, "100-continue");
+                if (is_named(name, LESSOR_SLICE("expect")))
+                        r->expects_continue = is_named(value, LESSOR_SLICE("100-continue"));
                 break;
         case 14:
-                if (is_named(name, "content-length"))
+                if (is_named(name, LESSOR_SLICE("content-length")))
                         reading->n_length++;
                 break;
         case 17:
-                if (is_named(name, "transfer-encoding")) {
+                if (is_named(name, LESSOR_SLICE("transfer-encoding"))) {
                         reading->n_coding++;
-                        reading->bad_coding |= !is_named(value, "chunked");
+                        reading->bad_coding |= !is_named(value, LESSOR_SLICE("chunked"));
                 }
                 break;
         default:
@@ -144,7 +144,7 @@ static uint64_t length_of(const struct request *r)
         for (size_t i = 0; i < r->n_headers; i++) {
                 uint64_t n = 0;
 
-                if (!is_named(r->headers[i].name, "content-length"))
+                if (!is_named(r->headers[i].name, LESSOR_SLICE("content-length")))
                         continue;
                 for (size_t k = 0; k < r->headers[i].value.n; k++)
                         n = n * 10 + (uint64_t)(r->headers[i].value.p[k] - '0');
@@ -228,12 +228,12 @@ int64_t http_body_length(struct http_request *request)
 struct lessor_slice http_header(struct http_request *request, const char *name)
 {
         struct request *r = request_of(request);
-        struct lessor_slice first = {NULL, 0};
+        struct lessor_slice wanted = lessor_slice_of(name), first = {NULL, 0};
         struct buf joined;
         size_t n = 0;
 
         for (size_t i = 0; i < r->n_headers; i++) {
-                if (is_named(r->headers[i].name, name) && n++ == 0)
+                if (is_named(r->headers[i].name, wanted) && n++ == 0)
                         first = r->headers[i].value;
         }
         if (n < 2)
@@ -241,7 +241,7 @@ struct lessor_slice http_header(struct http_request *request, const char *name)
 
         buf_init(&joined); /* relay-protocol 4: repeated headers are joined */
         for (size_t i = 0; i < r->n_headers; i++) {
-                if (!is_named(r->headers[i].name, name))
+                if (!is_named(r->headers[i].name, wanted))
                         continue;
                 if (joined.n > 0 || r->headers[i].value.p != first.p)
                         buf_text(&joined, ", ");

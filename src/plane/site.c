@@ -154,11 +154,20 @@ static struct lessor_slice waiting_key(struct lessor_arena *arena, char what, st
         return (struct lessor_slice){key, site_id.n + 1};
 }
 
+/* For every grant and every result: an id of usual length costs no memory. */
 static void wake(struct parking_lot *lot, char what, struct lessor_slice site_id)
 {
-        struct lessor_arena *arena = lessor_arena_new();
+        struct lessor_arena *arena;
         struct lessor_slice key;
+        char usual[128];
 
+        if (site_id.n < sizeof(usual)) {
+                usual[0] = what;
+                memcpy(usual + 1, site_id.p, site_id.n);
+                parking_wake(lot, (struct lessor_slice){usual, site_id.n + 1});
+                return;
+        }
+        arena = lessor_arena_new();
         /* Without memory nobody is woken; who waits looks again when its time is over. */
         if (arena == NULL)
                 return;
