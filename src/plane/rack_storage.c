@@ -312,7 +312,7 @@ static int move_committed(struct storage *s, const bool *granted)
                 if (e == 0 && !moved[i] && size != versions[i].size)
                         e = LESSOR_E_CORRUPT;
         }
-        return e;
+        return e == LESSOR_E_NOT_FOUND ? LESSOR_E_CORRUPT : e; /* of a directory: not the rack's mistake */
 }
 
 static int put_committed(struct storage *s, const bool *committed)

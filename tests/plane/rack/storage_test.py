@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """What a lease's guest may read and write (rack-protocol 6.6, 11 and 12)."""
+import os
 import unittest
 
 import beast2
 import rack_types
-from data_support import Held, checksum, get, put, read_object, seed, sha256, staged
+from data_support import Held, checksum, get, object_path, put, read_object, restarted, seed, sha256, staged
 from harness import SECOND, VISIBILITY, Case, digest, each, function_event, task_event
 
 FAST = Case.FAST
@@ -286,6 +287,22 @@ class Writing(StorageCase):
         self.assertIsNone(read_object(w, sha256(lost)))
         self.assertEqual(read_object(w, sha256(kept)), kept)
         self.assertLessEqual(len(set(staged(w)) - set(before)), 1)
+
+    def test_a_commit_that_stopped_half_way_goes_on(self):
+        """R114: recorded, and its bytes not moved yet: asking again moves them, after a restart too"""
+        def test(w, again):
+            held, data = Held(w, closure=[]), w.name("data").encode()
+            commit = held.upload(data)
+            shard = os.path.dirname(object_path(w, sha256(data)))
+            os.rename(shard, shard + ".away")
+            for _ in range(2):
+                self.assertRefused(held.storage(commits=[commit]), 500, "internal")
+                again(held.rack)
+            os.rename(shard + ".away", shard)
+            self.assertIsNone(read_object(w, sha256(data)))
+            self.assertEqual(held.commit(commit), [True])
+            self.assertEqual(read_object(w, sha256(data)), data)
+        restarted(self, test, kill=True)
 
 
 if __name__ == "__main__":

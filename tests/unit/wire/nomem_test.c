@@ -2,7 +2,10 @@
 #include "nomem.h"
 
 #include "base/json_read.h"
+#include "wire/env_manifest.h"
 #include "wire/envelope_text.h"
+#include "wire/lease_event.h"
+#include "wire/lease_result.h"
 #include "wire/relay_device.h"
 #include "wire/relay_documents.h"
 #include "wire/relay_errors.h"
@@ -72,6 +75,88 @@ static int write_refusal(struct lessor_arena *arena)
         return e;
 }
 
+#define HASH "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+#define UUID "01890a5d-ac96-774b-bcce-b302099a8057"
+
+/* Fills the arena's block, so that what comes next needs another. */
+static int fill(struct lessor_arena *arena)
+{
+        for (int i = 0; i < 2000; i += 100)
+                if (lessor_arena_alloc(arena, 100) == NULL)
+                        return LESSOR_E_NOMEM;
+        return 0;
+}
+
+static int copy_event(struct lessor_arena *arena)
+{
+        static const char text[] =
+                "{\"version\":2,\"workspace\":\"w\",\"taskName\":\"\\u0074\",\"closure\":{\"hashes\":[\"" HASH
+                "\"]},\"runnerEvent\":{\"mode\":\"task\",\"launchId\":\"" UUID
+                "\",\"repo\":\"main\",\"timeoutMs\":1,\"taskHash\":\"" HASH "\",\"inputHashes\":[\"" HASH
+                "\"]}}";
+        struct lease_event event;
+        struct buf out;
+        int e = fill(arena);
+
+        if (e == 0)
+                e = lease_event_read(lessor_slice_of(text), arena, &event, NULL);
+        if (e < 0)
+                return e;
+        buf_init(&out);
+        e = lease_event_write_task(&event, &out);
+        buf_done(&out);
+        return e;
+}
+
+static int read_wrong_event(struct lessor_arena *arena)
+{
+        struct lease_event event;
+        const char *problem = NULL;
+        int e = fill(arena);
+
+        if (e == 0)
+                e = lease_event_read(LESSOR_SLICE("{\"version\":2,\"runnerEvent\":{\"mode\":7}}"), arena,
+                                     &event, &problem);
+        if (e == LESSOR_E_INVALID)
+                assert_non_null(problem);
+        return e;
+}
+
+static int rewrite_result(struct lessor_arena *arena)
+{
+        static const char text[] =
+                "{\"taskName\":\"\\u0074\",\"status\":\"success\",\"error\":\"a\\nb\",\"outputHash\":\"" HASH
+                "\"}";
+        struct lessor_verdict verdict;
+        struct lessor_slice again;
+        int e = fill(arena);
+
+        if (e == 0)
+                e = lease_result_read(lessor_slice_of(text), arena, &verdict, NULL);
+        return e < 0 ? e : lease_result_with_output(lessor_slice_of(text), LESSOR_SLICE(HASH), arena, &again);
+}
+
+static int read_manifest(struct lessor_arena *arena)
+{
+        static const char text[] =
+                "{\"envHash\":\"" HASH
+                "\",\"e3Version\":\"1\",\"baseImage\":\"b\",\"baseTier\":\"c\",\"layers\":[{"
+                "\"digest\":\"sha256:" HASH "\",\"sizeBytes\":1,\"mediaType\":\"m\"}]}";
+        struct env_manifest manifest;
+        int e = fill(arena);
+
+        return e < 0 ? e : env_manifest_read(lessor_slice_of(text), arena, &manifest, NULL);
+}
+
+static void events_and_results_survive_each_failure(void **state)
+{
+        (void)state;
+        fail_each(copy_event, 0);
+        fail_each(read_wrong_event, LESSOR_E_INVALID);
+        fail_each(rewrite_result, 0);
+        fail_each(read_manifest, 0);
+}
+
 static void messages_survive_each_failure(void **state)
 {
         (void)state;
@@ -85,6 +170,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(messages_survive_each_failure),
+                cmocka_unit_test(events_and_results_survive_each_failure),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
