@@ -15,7 +15,7 @@ const struct tree_room tree_room_good = {.entries = 4096, .bytes = 1u << 20, .sp
 /* Escapes make a text up to six times as long as it counts here; that many of them are refused when written.
  */
 const struct tree_room tree_room_most = {
-        .entries = LIMIT_TREE_ENTRIES, .bytes = LIMIT_TREE_BYTES / 16 * 15, .split_least = 2};
+        .entries = LIMIT_TREE_ENTRIES, .bytes = (size_t)LIMIT_TREE_BYTES / 16 * 15, .split_least = 2};
 
 void tree_node_done(struct tree_node *node)
 {
@@ -137,7 +137,7 @@ int tree_node_settle(struct tree_node *dir, const struct tree_room *room,
         count(dir);
         if (fits(dir, room))
                 return 0;
-        large = calloc(dir->n, sizeof(*large));
+        large = calloc(dir->n, sizeof(struct tree_node *));
         if (large == NULL)
                 return LESSOR_E_NOMEM;
         for (size_t i = 0; i < dir->n; i++) {

@@ -47,6 +47,15 @@ void tree_place_close(int *fd)
         *fd = -1;
 }
 
+/* Hands a descriptor over. */
+static int take(int *fd)
+{
+        int taken = *fd;
+
+        *fd = -1;
+        return taken;
+}
+
 /* --- A chain of directories --- */
 
 /* `ret_own`: the caller closes it. */
@@ -60,7 +69,7 @@ static int reach(struct tree_place *place, int *ret_fd, bool *ret_own)
                 *ret_own = false;
                 return 0;
         }
-        r = reach(place->up, &above, &own);
+        r = place->up == NULL ? LESSOR_E_IO : reach(place->up, &above, &own);
         if (r < 0)
                 return r;
         fd = openat(above, place->name, DIRECTORY);
@@ -118,7 +127,7 @@ int tree_place_above(int dir, const char *path, bool make, int *ret_fd, const ch
         while ((slash = strchr(path, '/')) != NULL) {
                 char name[LIMIT_TREE_NAME + 1];
                 size_t n = (size_t)(slash - path);
-                int next, r;
+                int next = -1, r;
 
                 if (n >= sizeof(name))
                         return LESSOR_E_INVALID;
@@ -131,9 +140,8 @@ int tree_place_above(int dir, const char *path, bool make, int *ret_fd, const ch
                 at = next;
                 path = slash + 1;
         }
-        *ret_fd = at;
+        *ret_fd = take(&at);
         *ret_last = path;
-        at = -1; /* handed over */
         return 0;
 }
 

@@ -32,7 +32,7 @@ static void put_share(struct buf *line, const struct bar *bar)
                 return;
         buf_text(line, " [");
         for (int i = 0; i < WIDTH; i++)
-                buf_char(line, i < full ? '=' : i == full ? '>' : ' ');
+                buf_text(line, i < full ? "=" : i == full ? ">" : " ");
         buf_printf(line, "] %3d%%", (int)share);
 }
 

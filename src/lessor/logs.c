@@ -194,7 +194,7 @@ static int start(struct logs *l, struct stream *s)
 }
 
 /* A stream that broke off goes on where it was, as long as the server comes back soon. */
-static int finish(struct logs *l, struct stream *s, int64_t *until_ms)
+static int finish(struct logs *l, struct stream *s, const int64_t *until_ms)
 {
         _cleanup_(http_transfer_freep) struct http_transfer *transfer = TAKE(s->transfer);
         int e = http_transfer_error(transfer);

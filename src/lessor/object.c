@@ -149,8 +149,8 @@ static int put_directory(struct putting *p, const char *path, struct put *ret_pu
 static int put_path(struct putting *p, const char *path, struct put *ret_put)
 {
         struct cli *cli = p->cli;
-        int fd, code;
-        struct stat st;
+        int fd = -1, code;
+        struct stat st = {0};
 
         if (strcmp(path, "-") == 0) {
                 code = spool_stdin(cli, &fd);
@@ -236,7 +236,7 @@ static int report(struct cli *cli, const struct put *puts)
 static int meet_server(struct cli *cli)
 {
         _cleanup_(buf_done) struct buf body = {0};
-        struct control_answer answer;
+        struct control_answer answer = {0};
         struct json_writer w;
 
         json_writer_init(&w, &body);
@@ -378,7 +378,7 @@ int run_object_gc(struct cli *cli)
 {
         const char *grace = cli_option(cli, "grace");
         _cleanup_(buf_done) struct buf body = {0}, text = {0};
-        struct control_answer answer;
+        struct control_answer answer = {0};
         struct json_writer w;
         int64_t grace_ms = 0, missing;
         int code;
@@ -409,7 +409,7 @@ int run_object_verify(struct cli *cli)
         const char *repo = cli_option(cli, "repo");
         _cleanup_(buf_done) struct buf body = {0}, text = {0};
         const struct json *damaged;
-        struct control_answer answer;
+        struct control_answer answer = {0};
         struct json_writer w;
         int code;
 

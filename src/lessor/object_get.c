@@ -266,7 +266,7 @@ static int get_tree(struct get *g)
 {
         _cleanup_(buf_done) struct buf made = {0};
         _cleanup_(tree_place_close) int dir = -1;
-        struct tree_unpacked unpacked;
+        struct tree_unpacked unpacked = {0};
         int code = check_place(g, true);
 
         if (code != CLI_EXIT_OK)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <inttypes.h>
-#include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/macro.h"
@@ -274,19 +274,28 @@ void control_log_follow(struct log_request *log)
         begin(log, false);
 }
 
+/* The digits in front, at most 16. Moves behind them. */
+static bool read_digits(struct lessor_slice *text, int64_t *ret_number)
+{
+        int64_t number = 0;
+        size_t n = 0;
+
+        while (n < text->n && n < 16 && text->p[n] >= '0' && text->p[n] <= '9')
+                number = number * 10 + (text->p[n++] - '0');
+        text->p += n;
+        text->n -= n;
+        *ret_number = number;
+        return n > 0;
+}
+
 /* "12-34": what was told of stdout and of stderr. */
 static bool read_id(struct lessor_slice id, int64_t ret_offset[N_LOG_STREAMS])
 {
-        char text[48];
-        int used = 0;
-
-        if (id.n == 0 || id.n >= sizeof(text))
+        if (id.n == 0 || !read_digits(&id, &ret_offset[LOG_STDOUT]) || id.n == 0 || id.p[0] != '-')
                 return false;
-        memcpy(text, id.p, id.n);
-        text[id.n] = '\0';
-        return sscanf(text, "%16" SCNd64 "-%16" SCNd64 "%n", &ret_offset[LOG_STDOUT], &ret_offset[LOG_STDERR],
-                      &used) == 2 &&
-               text[used] == '\0' && ret_offset[LOG_STDOUT] >= 0 && ret_offset[LOG_STDERR] >= 0;
+        id.p++;
+        id.n--;
+        return read_digits(&id, &ret_offset[LOG_STDERR]) && id.n == 0;
 }
 
 void control_log_events(struct log_request *log)

@@ -17,6 +17,9 @@
 static const char *const stream_names[] = {"stdout", "stderr"};
 static const struct message_words stream_words = {stream_names, N_LOG_STREAMS};
 
+static const char *const follow_names[] = {"0", "1"};
+static const struct message_words follow_words = {follow_names, 2};
+
 const char *log_stream_name(enum log_stream stream)
 {
         return stream_names[stream];
@@ -231,22 +234,22 @@ static bool read_query(struct log_request *log)
 {
         struct lessor_slice stream, follow;
         int64_t offset;
-        int number;
+        int number, follows;
 
         if (!control_query(log->call, "stream", &stream) || !control_query(log->call, "follow", &follow) ||
             !control_query_int(log->call, "offset", 0, INT64_C(1) << 53, 0, &offset))
                 return false;
         number = stream.p == NULL ? (int)LOG_STDOUT : message_word_number(&stream_words, stream);
-        if (number < 0 || (follow.p != NULL && !lessor_slice_equal(follow, LESSOR_SLICE("1")) &&
-                           !lessor_slice_equal(follow, LESSOR_SLICE("0")))) {
+        follows = follow.p == NULL ? (int)wants_events(log->call->http)
+                                   : message_word_number(&follow_words, follow);
+        if (number < 0 || follows < 0) {
                 control_refuse(log->call, 400, "invalid",
                                "a stream is stdout or stderr, and follow is 0 or 1");
                 return false;
         }
         log->stream = (enum log_stream)number;
         log->one_stream = stream.p != NULL;
-        log->follow = lessor_slice_equal(follow, LESSOR_SLICE("1")) ||
-                      (follow.p == NULL && wants_events(log->call->http));
+        log->follow = follows == 1;
         log->offset[log->stream] = offset;
         return true;
 }

@@ -301,6 +301,19 @@ class House(ObjectCase):
                  "layers": [{"digest": "sha256:" + "a" * 64}]}).encode())[2])["message"])
 
 
+class FullDisk(ObjectCase):
+    def setUp(self):
+        super(ObjectCase, self).setUp()
+        self.serve("--low-disk-bytes", str(1 << 60))
+
+    def test_nothing_is_taken_when_the_disk_is_nearly_full(self):
+        a = self.make("a", b"a")
+        self.assertIn("nearly full", self.lessor("object", "put", "a", code=3).err)
+        status, _, answer = self.raw("PUT", "/objects?repo=lab", b"x")
+        self.assertEqual((status, json.loads(answer)["error"]), (503, "low-space"))
+        self.lessor("object", "get", a, code=5)
+
+
 class Api(ObjectCase):
     def test_bytes_go_up_and_down_as_they_are(self):
         data = os.urandom(1 << 20)

@@ -396,6 +396,44 @@ static void appends_of_many_threads_stay_whole(void **state)
         log_files_free(logs);
 }
 
+/* For whoever sends a piece without reading it: the same bytes as reading gives, wherever it is cut. */
+static void a_place_is_where_reading_finds_the_bytes(void **state)
+{
+        struct world *w = *state;
+        struct log_files *logs = open_logs(w, NULL, 0);
+        const struct lessor_slice text =
+                SLICE("a\xc3\xa4\xf0\x9f\x8c\xb2z\xe2\x82"); /* the last is not whole */
+        struct log_place place = {.fd = -1};
+        struct log_window window;
+
+        assert_int_equal(log_files_locate(logs, &key, LOG_STDOUT, 0, 100, false, &place, &window), 0);
+        assert_int_equal(place.fd, -1); /* never written */
+        assert_int_equal(append(logs, LOG_STDOUT, text), 0);
+        for (int64_t from = 0; from <= (int64_t)text.n + 1; from++)
+                for (size_t max = 4; max < text.n + 2; max++)
+                        for (int ended = 0; ended < 2; ended++) {
+                                struct buf read = {0};
+                                char found[32];
+
+                                assert_int_equal(log_files_read(logs, &key, LOG_STDOUT, from, max, ended == 1,
+                                                                &read, &window),
+                                                 0);
+                                assert_int_equal(log_files_locate(logs, &key, LOG_STDOUT, from, (int64_t)max,
+                                                                  ended == 1, &place, &window),
+                                                 0);
+                                assert_int_equal(place.n, read.n);
+                                assert_int_equal(place.fd >= 0, read.n > 0);
+                                assert_int_equal(window.length, text.n);
+                                if (place.fd >= 0) {
+                                        assert_int_equal(pread(place.fd, found, read.n, place.at), read.n);
+                                        assert_memory_equal(found, read.p, read.n);
+                                        close(place.fd);
+                                }
+                                buf_done(&read);
+                        }
+        log_files_free(logs);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 
 int main(void)
@@ -412,6 +450,7 @@ int main(void)
                 TEST(a_crash_at_any_step_tears_no_append),
                 TEST(a_damaged_file_is_called_so),
                 TEST(appends_of_many_threads_stay_whole),
+                TEST(a_place_is_where_reading_finds_the_bytes),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
