@@ -19,12 +19,12 @@ struct bench {
         const char *only_store;
         const char *profile; /* directory for profiles of the server; NULL: none are taken */
         unsigned rounds;
-        unsigned lanes;   /* connections of the throughput measurements */
-        double seconds;   /* one round of lifecycles */
-        unsigned devices; /* of the claims measurement */
-        unsigned held;    /* jobs that servers hold during the second run of lifecycles */
-        unsigned jobs;    /* queued in the deep queue, and leases beside which another is claimed */
-        unsigned connections;
+        unsigned lanes;       /* connections of the throughput measurements */
+        double seconds;       /* one round of lifecycles */
+        unsigned devices;     /* of the claims measurement */
+        unsigned held;        /* jobs that servers hold during the second run of lifecycles */
+        unsigned jobs;        /* queued in the deep queue, and leases beside which another is claimed */
+        unsigned connections; /* that idle, and racks that wait */
         struct report report;
 };
 
@@ -36,6 +36,9 @@ int bench_idle(struct bench *bench);
 int bench_envelope(struct bench *bench);
 int bench_lease_lives(struct bench *bench);
 int bench_lease_claims(struct bench *bench);
+int bench_pickup(struct bench *bench);
+int bench_parked(struct bench *bench);
+int bench_bytes(struct bench *bench);
 
 /* Starts lessord with one worker thread on a store, for these parties. */
 int bench_start(const struct bench *bench, const char *store, const struct world *world,

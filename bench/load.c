@@ -25,6 +25,9 @@ static const struct {
         {"envelope", bench_envelope, "memory that a 6 MiB envelope takes"},
         {"lease-lives", bench_lease_lives, "lives of leases a second in the sqlite store, over bare SQLite"},
         {"lease-claims", bench_lease_claims, "what a claim costs beside leases that it may not have"},
+        {"pickup", bench_pickup, "from a new lease to the machine that waits for it"},
+        {"parked", bench_parked, "memory and CPU time of racks that wait, and of waking one"},
+        {"bytes", bench_bytes, "objects out and in, over nginx or sendfile and sha256sum"},
 };
 
 int bench_failed(int error, const char *what)
@@ -127,7 +130,7 @@ static const char help[] =
         "  --devices N          that claim (default 16000)\n"
         "  --held N             jobs held during the second run of lifecycles (default 10000)\n"
         "  --jobs N             queued, in the deep queue and beside claims of leases (default 1000000)\n"
-        "  --connections N      that idle (default 10000)\n"
+        "  --connections N      that idle, and racks that wait (default 10000)\n"
         "  --peer URL           a reference relay to compare lifecycles with; takes POST /test/project\n"
         "  --peer-script FILE   or the script that node runs to serve one\n"
         "  --node PROGRAM       (default node)\n"
