@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "plane/control_call.h"
 
@@ -38,8 +39,10 @@ static void *copy(void *context)
 
         if (result == 0 && control->backup.leases_path != NULL) {
                 result = lessor_lease_backup(control->parts.rack->parts.store, control->backup.leases_path);
-                if (result < 0)
+                if (result < 0) { /* half a backup would be taken for a whole one */
                         at_fault = control->backup.leases_path;
+                        unlink(control->backup.path);
+                }
         }
         pthread_mutex_lock(&control->backup.lock);
         control->backup.result = result;

@@ -32,6 +32,7 @@ _spec.loader.exec_module(server_harness)
 Answer, Gone, PATIENCE, STORES, Wire = (server_harness.Answer, server_harness.Gone, server_harness.PATIENCE,
                                         server_harness.STORES, server_harness.Wire)
 
+LESSORD = os.environ["LESSORD"]
 FORMS = ("beast2", "json")
 CONTENT_TYPES = {"beast2": "application/beast2", "json": "application/json"}
 START_MS = 1760000000000
