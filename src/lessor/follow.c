@@ -77,7 +77,7 @@ static void follower_done(struct follower *f)
 /* Whether to ask again, after a moment, a server that answered before. */
 static bool waits_for_server(struct follower *f)
 {
-        static const struct timespec moment = {.tv_nsec = RETRY_MS * 1000000};
+        static const struct timespec moment = {.tv_nsec = RETRY_MS * 1000000L};
         int64_t now_ms = clock_monotonic_ms();
 
         if (f->version.n == 0)

@@ -165,8 +165,8 @@ static int get_rack(struct cli *cli, const char *id, struct control_answer *ret_
 
 int run_rack_show(struct cli *cli)
 {
-        struct control_answer answer;
-        const struct json *rack;
+        struct control_answer answer = {0};
+        const struct json *rack = NULL;
         struct buf out = {0};
         int code = rack_resolve(cli, cli->args[0], &rack);
 
@@ -203,7 +203,7 @@ int run_rack_activity(struct cli *cli)
                                              "OUTCOME", "CLAIMED", "ENDED", "ERROR"};
         const char *limit = cli_option(cli, "limit");
         _cleanup_(buf_done) struct buf path = {0};
-        const struct json *rack;
+        const struct json *rack = NULL;
         struct list list = {.member = "activity",
                             .titles = titles,
                             .n_titles = 8,
@@ -249,7 +249,7 @@ int run_rack_approve(struct cli *cli)
         _cleanup_(buf_done) struct buf question = {0};
         const char *boot = cli_option(cli, "boot");
         struct control_answer answer;
-        const struct json *rack;
+        const struct json *rack = NULL;
         int code = rack_resolve(cli, cli->args[0], &rack);
 
         if (code != CLI_EXIT_OK)
@@ -278,7 +278,7 @@ static int drain(struct cli *cli, bool draining, const char *done)
 {
         _cleanup_(buf_done) struct buf body = {0};
         struct control_answer answer;
-        const struct json *rack;
+        const struct json *rack = NULL;
         struct json_writer w;
         int code = rack_resolve(cli, cli->args[0], &rack);
 
@@ -309,7 +309,7 @@ int run_rack_rm(struct cli *cli)
 {
         _cleanup_(buf_done) struct buf question = {0};
         struct control_answer answer;
-        const struct json *rack;
+        const struct json *rack = NULL;
         long long n;
         int code = rack_resolve(cli, cli->args[0], &rack);
 

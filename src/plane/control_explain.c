@@ -14,7 +14,7 @@ static const struct message_words bar_words = {bar_names, ARRAY_SIZE(bar_names)}
 /* What the racks that one thing bars have in common, for the summary: "2 racks " and this. */
 static const char *const bar_sums[] = {
         [LESSOR_BAR_TIER] = "do not poll for its tier",
-        [LESSOR_BAR_OLD] = "run an agent older than " LESSOR_AGENT_FLOOR,
+        [LESSOR_BAR_OLD] = ("run an agent older than " LESSOR_AGENT_FLOOR),
         [LESSOR_BAR_QUARANTINE] = "wait for their start to be approved",
         [LESSOR_BAR_DRAINING] = "are draining",
         [LESSOR_BAR_UNHEALTHY] = "say that they are not healthy",
@@ -227,12 +227,12 @@ void control_lease_explain(struct control_call *call, const void *body)
 {
         struct lessor_lease_store *store = control_leases(call);
         struct lessor_ticket ticket = {0}; /* the last one covers those before */
-        struct lessor_lease_why_list why;
-        struct lessor_rack_list racks;
+        struct lessor_lease_why_list why = {0};
+        struct lessor_rack_list racks = {0};
         struct lessor_lease_name name;
         struct lessor_lease lease;
         struct lease_ref ref;
-        int64_t now_ms;
+        int64_t now_ms = 0;
         int e;
 
         (void)body;

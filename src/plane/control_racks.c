@@ -122,12 +122,12 @@ void control_rack_list(struct control_call *call, const void *body)
 {
         struct lessor_lease_store *store = control_leases(call);
         struct lessor_ticket ticket = {0};
-        struct lessor_rack_list racks;
+        struct lessor_rack_list racks = {0};
         struct lessor_slice id;
         struct buf json = {0};
         struct json_writer w;
-        int64_t now_ms;
-        bool required;
+        int64_t now_ms = 0;
+        bool required = false;
         int e;
 
         (void)body;
@@ -180,7 +180,7 @@ void control_rack_activity(struct control_call *call, const void *body)
 {
         struct lessor_lease_store *store = control_leases(call);
         struct lessor_ticket ticket = {0};
-        struct lessor_lease_list leases;
+        struct lessor_lease_list leases = {0};
         struct lessor_rack rack;
         struct lessor_slice id;
         struct buf json = {0};

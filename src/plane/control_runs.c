@@ -159,14 +159,14 @@ struct run_list {
         size_t n;
 };
 
-static int compare(const void *a, const void *b)
+static int by_run(const void *a, const void *b)
 {
-        const struct lessor_lease *const *x = a, *const *y = b;
-        int c = lessor_slice_cmp((*x)->run, (*y)->run);
+        const struct lessor_lease *x = a, *y = b;
+        int c = lessor_slice_cmp(x->run, y->run);
 
         if (c != 0)
                 return c;
-        return (*x)->seq < (*y)->seq ? -1 : 1;
+        return x->seq < y->seq ? -1 : 1;
 }
 
 static int by_age(const void *a, const void *b)
@@ -178,29 +178,28 @@ static int by_age(const void *a, const void *b)
         return lessor_slice_cmp(x->name, y->name);
 }
 
-/* Groups leases by their run; those without one are left out. */
-static int group(struct lessor_arena *arena, const struct lessor_lease_list *leases,
-                 struct run_list *ret_runs)
+/* Groups leases by their run, and sorts them for that; those without one are left out. */
+static int group(struct lessor_arena *arena, struct lessor_lease_list *leases, struct run_list *ret_runs)
 {
-        const struct lessor_lease **sorted = lessor_arena_array(arena, leases->n, sizeof(*sorted));
         struct run *runs = lessor_arena_array(arena, leases->n, sizeof(*runs));
-        size_t n = 0, n_runs = 0;
+        size_t n = 0;
 
-        if (sorted == NULL || runs == NULL)
+        if (runs == NULL)
                 return LESSOR_E_NOMEM;
-        for (size_t i = 0; i < leases->n; i++)
-                if (leases->items[i].run.n > 0)
-                        sorted[n++] = &leases->items[i];
-        if (n > 0)
-                qsort(sorted, n, sizeof(*sorted), compare);
-        for (size_t i = 0; i < n; i++) {
-                if (n_runs == 0 || !lessor_slice_equal(runs[n_runs - 1].name, sorted[i]->run))
-                        runs[n_runs++].name = sorted[i]->run;
-                count(&runs[n_runs - 1], sorted[i]);
+        if (leases->n > 0)
+                qsort(leases->items, leases->n, sizeof(*leases->items), by_run);
+        for (size_t i = 0; i < leases->n; i++) {
+                const struct lessor_lease *lease = &leases->items[i];
+
+                if (lease->run.n == 0)
+                        continue;
+                if (n == 0 || !lessor_slice_equal(runs[n - 1].name, lease->run))
+                        runs[n++].name = lease->run;
+                count(&runs[n - 1], lease);
         }
-        if (n_runs > 0)
-                qsort(runs, n_runs, sizeof(*runs), by_age);
-        *ret_runs = (struct run_list){runs, n_runs};
+        if (n > 0)
+                qsort(runs, n, sizeof(*runs), by_age);
+        *ret_runs = (struct run_list){runs, n};
         return 0;
 }
 

@@ -104,8 +104,8 @@ static int read_racks(struct control_call *call, struct rack_figures *ret_racks)
         struct lessor_lease_store *store = plane->parts.store;
         struct rack_figures f = {.n_waiting = rack_plane_n_waiting(plane)};
         struct lessor_ticket ticket; /* of what is only counted */
-        struct lessor_rack_list racks;
-        int64_t now_ms;
+        struct lessor_rack_list racks = {0};
+        int64_t now_ms = 0;
         int e = lessor_lease_stats(store, &f.store);
 
         if (e == 0)

@@ -209,21 +209,21 @@ static void create(struct control_call *call, const struct create_body *in, stru
                 http_offload(call->http, reference_closure, submission_ready, c);
 }
 
-void control_lease_create(struct control_call *call, const void *unread)
+void control_lease_create(struct control_call *call, const void *body)
 {
         const struct create_body *in;
         struct lessor_slice event = {0};
-        struct json *body;
+        struct json *json;
         bool has_event;
 
-        (void)unread;
+        (void)body;
         if (control_leases(call) == NULL)
                 return;
-        body = read_body(call);
-        if (body == NULL)
+        json = read_body(call);
+        if (json == NULL)
                 return;
-        has_event = take_event(body);
-        in = control_read(call, &control_lease_create_body, body);
+        has_event = take_event(json);
+        in = control_read(call, &control_lease_create_body, json);
         if (in == NULL)
                 return;
         if (has_event)
