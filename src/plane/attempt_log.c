@@ -32,8 +32,13 @@ int attempt_say(struct log_files *logs, struct log_watch *watch, const struct lo
 
         buf_init(&line);
         buf_text(&line, "e3: ");
-        for (size_t i = 0; i < text.n; i++)
-                buf_char(&line, text.p[i] == '\n' || text.p[i] == '\r' ? ' ' : text.p[i]);
+        for (size_t i = 0; i < text.n; i++) {
+                char c = text.p[i];
+
+                if (c == '\n' || c == '\r')
+                        c = ' ';
+                buf_char(&line, c);
+        }
         e = buf_failed(&line);
         if (e == 0)
                 e = log_files_say(logs, key, buf_view(&line));

@@ -40,8 +40,8 @@ static int keep_closure(struct roots *r, const struct lessor_lease_name *name)
 {
         struct lessor_lease lease;
         struct lease_closure closure;
-        struct lessor_slice *hashes;
-        size_t n;
+        struct lessor_slice *hashes = NULL;
+        size_t n = 0;
         int e = lessor_lease_get(r->leases, name, LESSOR_WITH_EVENT, r->arena, &lease, NULL);
 
         if (e == LESSOR_E_NOT_FOUND)

@@ -29,7 +29,7 @@ static int put_inline(struct completion *c)
         struct lessor_object_store *objects = c->call->plane->parts.objects;
         struct lessor_slice bytes = c->in->inline_output;
         struct lessor_object_writer *writer = NULL;
-        struct lessor_object_written written;
+        struct lessor_object_written written = {0};
         int e;
 
         e = lessor_object_put(objects, c->lease.name.repo, (struct lessor_slice){0}, (int64_t)bytes.n,

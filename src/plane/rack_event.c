@@ -120,20 +120,20 @@ static int fill(const struct rack_terms *terms, const struct lease_event *event,
         return 0;
 }
 
-int rack_submission_of_event(const struct rack_terms *terms, struct lessor_slice text,
+int rack_submission_of_event(const struct rack_terms *terms, struct lessor_slice event,
                              struct lessor_arena *arena, struct lessor_lease_submission *ret_submission,
                              const char **ret_problem)
 {
         struct lessor_lease_submission out = {0};
-        struct lease_event event;
+        struct lease_event read;
         const char *problem = NULL;
         int e = check_terms(terms, &problem);
 
         if (e == 0)
-                e = lease_event_read(text, arena, &event, &problem);
+                e = lease_event_read(event, arena, &read, &problem);
         if (e == 0) {
-                problem = settle(terms, &event, &out);
-                e = problem != NULL ? LESSOR_E_INVALID : fill(terms, &event, text, arena, &out);
+                problem = settle(terms, &read, &out);
+                e = problem != NULL ? LESSOR_E_INVALID : fill(terms, &read, event, arena, &out);
         }
         if (e < 0)
                 return fail(e, problem, ret_problem);

@@ -16,6 +16,11 @@
 
 #define NOT_HELD "this rack does not hold that lease"
 
+/* Where in the answer a URL goes. */
+struct url_place {
+        struct lessor_slice *url;
+};
+
 /* One request under way. In the call's arena. */
 struct storage {
         struct rack_call *call;
@@ -26,7 +31,7 @@ struct storage {
         struct rack_storage_response out;
         struct lessor_transfer_need *needs; /* what is answered by URL: objects, then layers */
         size_t n_needs;
-        struct lessor_slice **urls; /* for each of them, where its URL goes */
+        struct url_place *urls; /* of each of them */
         struct rack_trouble trouble;
         int error;
 };
@@ -63,7 +68,7 @@ static int look_up(struct storage *s, bool *ret_admitted, const char **problem)
 static int admit(struct storage *s)
 {
         const char *problem = NULL;
-        bool admitted;
+        bool admitted = false;
         int e;
 
         if (s->in->n_need == 0)
@@ -107,7 +112,7 @@ static int read_small(struct storage *s, struct lessor_slice hash, size_t size,
 /* Has a URL made for an object or a layer, whose place in the answer is `url`. */
 static void ask_url(struct storage *s, struct lessor_slice hash, bool layer, struct lessor_slice *url)
 {
-        s->urls[s->n_needs] = url;
+        s->urls[s->n_needs].url = url;
         s->needs[s->n_needs++] = (struct lessor_transfer_need){hash, layer};
 }
 
@@ -151,8 +156,8 @@ static int read_environment(struct storage *s)
 {
         const struct rack_options *options = &s->call->plane->options;
         struct lessor_slice version = options->e3_version.p == NULL ? LESSOR_SLICE("") : options->e3_version;
-        struct lessor_environment environment;
-        struct env_manifest manifest;
+        struct lessor_environment environment = {0};
+        struct env_manifest manifest = {0};
         struct lessor_ticket ticket = {0};
         int e = lessor_environment_resolve(s->call->store, s->in->env_manifest, version, s->call->arena,
                                            &environment, &ticket);
@@ -320,7 +325,7 @@ static int put_committed(struct storage *s, const bool *committed)
         s->out.committed = lessor_arena_array(s->call->arena, s->in->n_commits, sizeof(*s->out.committed));
         if (s->out.committed == NULL)
                 return LESSOR_E_NOMEM;
-        for (size_t i = 0; i < s->in->n_commits; i++)
+        for (size_t i = 0; committed != NULL && i < s->in->n_commits; i++)
                 s->out.committed[s->out.n_committed++] =
                         (struct rack_object_committed){s->in->commits[i].hash, committed[i]};
         return 0;
@@ -393,7 +398,7 @@ static int put_urls(struct storage *s, const struct lessor_slice *ids)
         int e = 0;
 
         for (size_t i = 0; e == 0 && i < s->n_needs; i++)
-                e = url_of(s, ids[i], s->urls[i]);
+                e = url_of(s, ids[i], s->urls[i].url);
         return e;
 }
 
@@ -410,7 +415,7 @@ static int make_room_for_urls(struct storage *s, size_t n)
 static int read_steps(struct storage *s)
 {
         struct lessor_transfer_need *objects;
-        struct lessor_slice **urls;
+        struct url_place *urls;
         size_t n_layers;
         int e = admit(s);
 
@@ -437,7 +442,7 @@ static int read_steps(struct storage *s)
 
 static int serve(struct storage *s)
 {
-        struct lessor_transfer_answer answer;
+        struct lessor_transfer_answer answer = {0};
         int e = read_steps(s);
 
         if (e == 0)
