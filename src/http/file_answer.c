@@ -28,6 +28,7 @@ static void file_answer_done(void *object)
 
 /* The part of a file that is read by ourselves; freed by MHD. */
 struct file_reader {
+        struct connection *connection;
         int fd;
         uint64_t offset;
 };
@@ -37,7 +38,10 @@ static ssize_t file_read_block(void *context, uint64_t at, char *to, size_t max)
         const struct file_reader *reader = context;
         ssize_t n = pread(reader->fd, to, max, (off_t)(reader->offset + at));
 
-        return n > 0 ? n : MHD_CONTENT_READER_END_WITH_ERROR; /* it has got shorter, or the disk fails */
+        if (n > 0)
+                return n;
+        connection_show_end(reader->connection); /* it has got shorter, or the disk fails */
+        return MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
 static void file_reader_free(void *context)
@@ -49,14 +53,14 @@ static void file_reader_free(void *context)
 }
 
 /* MHD would read 4 kB at a time. */
-static struct MHD_Response *response_by_reading(struct file_answer *f)
+static struct MHD_Response *response_by_reading(struct connection *c, struct file_answer *f)
 {
         struct file_reader *reader = malloc(sizeof(*reader));
         struct MHD_Response *response;
 
         if (reader == NULL)
                 return NULL;
-        *reader = (struct file_reader){f->fd, f->offset};
+        *reader = (struct file_reader){c, f->fd, f->offset};
         response = MHD_create_response_from_callback(f->length, BLOCK, file_read_block, reader,
                                                      file_reader_free);
         if (response == NULL)
@@ -72,7 +76,7 @@ static struct MHD_Response *file_response(struct request *r)
         if (f->length == 0) /* the descriptor goes with the arena */
                 return MHD_create_response_from_buffer(0, (void *)"", MHD_RESPMEM_PERSISTENT);
         if (r->connection->listener->tls)
-                response = response_by_reading(f);
+                response = response_by_reading(r->connection, f);
         else
                 response = MHD_create_response_from_fd_at_offset64(f->length, f->fd, f->offset);
         if (response != NULL)

@@ -390,6 +390,8 @@ void connection_job_prepare(struct connection *c);
 void connection_job_sleep(struct connection *c);
 /* ... or does not. */
 void connection_job_forget(struct connection *c);
+/* The reader of an answer says that it has ended. Called right before it tells MHD so. */
+void connection_show_end(struct connection *c);
 /* A stream can be woken from here on, ... */
 void stream_prepare(struct request *r);
 /* ... does not sleep, since it has something to send, ... */

@@ -263,6 +263,18 @@ void request_orphaned(struct request *r)
                 r->next(&r->public, r->next_context);
 }
 
+/*
+ * MHD (0.9.75) closes a connection whose answer's reader ends or fails, but gives up its socket only when it
+ * hears of it again, which may be never: one that was suspended is in no epoll set. Being resumed is such a
+ * hearing.
+ */
+void connection_show_end(struct connection *c)
+{
+        MHD_suspend_connection(c->mhd);
+        c->asleep = true;
+        worker_resume(c);
+}
+
 void stream_prepare(struct request *r)
 {
         atomic_store(&r->connection->suspension, SUSPENSION_WAIT_PREPARED);

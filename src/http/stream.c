@@ -52,6 +52,12 @@ static int produce(struct request *r, struct stream *s)
         return more;
 }
 
+static ssize_t end(struct request *r, ssize_t how)
+{
+        connection_show_end(r->connection);
+        return how;
+}
+
 static ssize_t stream_read(void *context, uint64_t at, char *to, size_t max)
 {
         struct request *r = context;
@@ -63,14 +69,14 @@ static ssize_t stream_read(void *context, uint64_t at, char *to, size_t max)
                 enum suspension why = stream_unpark(r);
 
                 if (why == SUSPENSION_GONE || why == SUSPENSION_ABORT)
-                        return MHD_CONTENT_READER_END_WITH_ERROR;
+                        return end(r, MHD_CONTENT_READER_END_WITH_ERROR);
                 r->wait_over = why == SUSPENSION_TIME;
         }
         for (;;) {
                 if (s->at < s->out.n)
                         return give(r, s, to, max);
                 if (s->finished)
-                        return MHD_CONTENT_READER_END_OF_STREAM;
+                        return end(r, MHD_CONTENT_READER_END_OF_STREAM);
                 stream_prepare(r);
                 more = produce(r, s);
                 if (more < 0 || s->out.n > 0 || s->finished) {
@@ -81,7 +87,7 @@ static ssize_t stream_read(void *context, uint64_t at, char *to, size_t max)
                                 return 0;
                 }
                 if (more < 0 || r->gone)
-                        return MHD_CONTENT_READER_END_WITH_ERROR;
+                        return end(r, MHD_CONTENT_READER_END_WITH_ERROR);
         }
 }
 

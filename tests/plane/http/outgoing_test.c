@@ -120,6 +120,12 @@ static void empty_file(struct http_request *request, void *context)
         http_answer_ranges(request, "text/plain", open_file(), 0, ETAG);
 }
 
+static void short_file(struct http_request *request, void *context)
+{
+        http_on_undelivered(request, undelivered, context);
+        http_answer_file(request, 200, "text/plain", open_file(), 10, FILE_BYTES);
+}
+
 static void held_file(struct http_request *request, void *context)
 {
         http_answer_file(request, 200, "text/plain", open_file(), 0, 5);
@@ -227,17 +233,12 @@ static void offload(struct http_request *request, void *context)
 }
 
 static const struct http_route routes[] = {
-        {"GET", "/show", show, 0, "show", ""},
-        {NULL, "/file", whole_file, 0, "file", ""},
-        {"GET", "/part", part_of_file, 0, "part", ""},
-        {"GET", "/empty", empty_file, 0, "empty", ""},
-        {"GET", "/held", held_file, 0, "held", ""},
-        {"GET", "/large", large_file, 0, "large", ""},
-        {"GET", "/stream", stream, 0, "stream", ""},
-        {"GET", "/much", stream_much, 0, "much", ""},
-        {"GET", "/badly", stream_badly, 0, "badly", ""},
-        {"GET", "/offload", offload, 0, "offload", ""},
-        {0},
+        {"GET", "/show", show, 0, "show", ""},          {NULL, "/file", whole_file, 0, "file", ""},
+        {"GET", "/part", part_of_file, 0, "part", ""},  {"GET", "/empty", empty_file, 0, "empty", ""},
+        {"GET", "/held", held_file, 0, "held", ""},     {"GET", "/short", short_file, 0, "short", ""},
+        {"GET", "/large", large_file, 0, "large", ""},  {"GET", "/stream", stream, 0, "stream", ""},
+        {"GET", "/much", stream_much, 0, "much", ""},   {"GET", "/badly", stream_badly, 0, "badly", ""},
+        {"GET", "/offload", offload, 0, "offload", ""}, {0},
 };
 
 static void start(bool tls)
@@ -600,6 +601,30 @@ static void old_client_gets_it_without_chunks(void **state)
         say(" world", true);
         assert_int_equal(client_read_all(fd, got, sizeof(got)), 6);
         assert_memory_equal(got, " world", 6);
+        fixture_await_connections(f, 0); /* though we have not closed it */
+}
+
+/* With every order of words, being woken, and leaving by reset or not. */
+static void leaving_at_any_moment_ends_a_stream(void **state)
+{
+        (void)state;
+        leave();
+        for (unsigned i = 0; i < 200; i++) {
+                struct linger linger = {.l_onoff = i % 3 == 0};
+
+                fd = client_connect(f);
+                client_send(fd, i % 2 == 0 ? "GET /stream HTTP/1.0\r\n\r\n" : GET("/stream", ""));
+                fixture_await(f, &f->n_arrived, i + 1);
+                if (i % 5 > 0)
+                        fixture_await_parked(f, 1);
+                if (i % 5 > 1)
+                        say("w", false);
+                setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+                leave();
+                if (i % 5 == 4)
+                        say("w", false);
+                fixture_await_connections(f, 0);
+        }
 }
 
 static void much_goes_in_order(void **state)
@@ -779,6 +804,21 @@ static void file_and_stream_go_over_tls(void **state)
         free(bytes);
 }
 
+static void file_that_got_shorter_ends_its_connection_over_tls(void **state)
+{
+        struct tls_client c;
+        char bytes[4096];
+
+        (void)state;
+        tls_good(tls_connect(f, &c, "NORMAL"));
+        tls_send(&c, GET("/short", ""));
+        while (tls_receive(&c, bytes, sizeof(bytes)) > 0)
+                ;
+        fixture_await(f, &f->n_undelivered, 1);
+        fixture_await_connections(f, 0);
+        tls_close(&c);
+}
+
 static void leaving_over_tls_ends_files_and_streams(void **state)
 {
         struct tls_client c;
@@ -818,6 +858,7 @@ int main(void)
                 CASE(no_wake_is_lost),
                 CASE(stream_may_speak_when_nothing_happens),
                 CASE(old_client_gets_it_without_chunks),
+                CASE(leaving_at_any_moment_ends_a_stream),
                 CASE(much_goes_in_order),
                 CASE(failing_source_cuts_the_answer_off),
                 CASE(leaving_ends_a_stream),
@@ -828,6 +869,7 @@ int main(void)
                 CASE(only_so_much_waits_for_the_disk),
                 CASE(leaving_during_blocking_work_makes_it_undelivered),
                 TLS(file_and_stream_go_over_tls),
+                TLS(file_that_got_shorter_ends_its_connection_over_tls),
                 TLS(leaving_over_tls_ends_files_and_streams),
         };
 
