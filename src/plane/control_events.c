@@ -34,8 +34,9 @@ int control_events_open(struct control *control, struct buf *ret_problem)
         e = webhooks_open(path.p, control->feed, &control->webhooks);
         if (e < 0) {
                 buf_clear(ret_problem);
-                buf_printf(ret_problem, "the webhooks in %s cannot be read: %s", path.p,
-                           lessor_error_text(e));
+                buf_printf(ret_problem, "the webhooks in %s cannot be %s: %s", path.p,
+                           e == LESSOR_E_UNAVAILABLE ? "told anything" : "read",
+                           e == LESSOR_E_UNAVAILABLE ? "there is no libcurl" : lessor_error_text(e));
                 return e;
         }
         return rack_events_add(parts->rack->parts.events, event_feed_happened, control->feed);

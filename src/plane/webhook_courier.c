@@ -107,21 +107,21 @@ static void sign(const struct webhook *h, const char *timestamp,
         sodium_memzero(&state, sizeof(state));
 }
 
-static int put_header(struct webhook *h, const char *name, const char *value)
+static int put_header(struct webhooks *w, struct webhook *h, const char *name, const char *value)
 {
         _cleanup_(buf_done) struct buf line = {0};
         struct curl_slist *longer;
 
         if (buf_printf(&line, "%s: %s", name, value) < 0)
                 return LESSOR_E_NOMEM;
-        longer = curl_slist_append(h->headers, line.p);
+        longer = w->curl->slist_append(h->headers, line.p);
         if (longer == NULL)
                 return LESSOR_E_NOMEM;
         h->headers = longer;
         return 0;
 }
 
-static int put_headers(struct webhook *h)
+static int put_headers(struct webhooks *w, struct webhook *h)
 {
         char timestamp[24], hex[crypto_auth_hmacsha256_BYTES * 2 + 1], signature[sizeof(hex) + 4];
         int e;
@@ -129,56 +129,57 @@ static int put_headers(struct webhook *h)
         snprintf(timestamp, sizeof(timestamp), "%" PRId64, clock_now_ms(clock_wall()) / 1000);
         sign(h, timestamp, hex);
         snprintf(signature, sizeof(signature), "v1=%s", hex);
-        e = put_header(h, "Content-Type", "application/json");
+        e = put_header(w, h, "Content-Type", "application/json");
         if (e == 0)
-                e = put_header(h, "Lessor-Webhook", h->id);
+                e = put_header(w, h, "Lessor-Webhook", h->id);
         if (e == 0)
-                e = put_header(h, "Lessor-Delivery", h->delivery);
+                e = put_header(w, h, "Lessor-Delivery", h->delivery);
         if (e == 0)
-                e = put_header(h, "Lessor-Timestamp", timestamp);
+                e = put_header(w, h, "Lessor-Timestamp", timestamp);
         if (e == 0)
-                e = put_header(h, "Lessor-Signature", signature);
+                e = put_header(w, h, "Lessor-Signature", signature);
         if (e == 0)
-                e = put_header(h, "Expect", ""); /* curl would wait for a go-ahead that many never give */
+                e = put_header(w, h, "Expect", ""); /* curl would wait for a go-ahead that many never give */
         return e;
 }
 
 static void transfer_end(struct webhooks *w, struct webhook *h)
 {
         if (h->transfer != NULL) {
-                curl_multi_remove_handle(w->multi, h->transfer);
-                curl_easy_cleanup(h->transfer);
+                w->curl->multi_remove_handle(w->multi, h->transfer);
+                w->curl->easy_cleanup(h->transfer);
         }
         h->transfer = NULL;
-        curl_slist_free_all(h->headers);
+        if (h->headers != NULL)
+                w->curl->slist_free_all(h->headers);
         h->headers = NULL;
 }
 
 static int transfer_begin(struct webhooks *w, struct webhook *h)
 {
-        CURL *t = curl_easy_init();
+        CURL *t = w->curl->easy_init();
 
         h->transfer = t;
         h->error[0] = '\0';
-        if (t == NULL || put_headers(h) < 0)
+        if (t == NULL || put_headers(w, h) < 0)
                 return LESSOR_E_NOMEM;
-        curl_easy_setopt(t, CURLOPT_PRIVATE, h);
-        curl_easy_setopt(t, CURLOPT_ERRORBUFFER, h->error);
-        curl_easy_setopt(t, CURLOPT_NOSIGNAL, 1L);
-        curl_easy_setopt(t, CURLOPT_USERAGENT, "lessor/" LESSOR_VERSION);
-        curl_easy_setopt(t, CURLOPT_PROTOCOLS_STR, "http,https");
-        curl_easy_setopt(t, CURLOPT_FOLLOWLOCATION, 0L); /* what is signed for one is not for another */
-        curl_easy_setopt(t, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
-        curl_easy_setopt(t, CURLOPT_TIMEOUT_MS, DELIVERY_MS);
-        curl_easy_setopt(t, CURLOPT_WRITEFUNCTION, forget_answer);
-        curl_easy_setopt(t, CURLOPT_WRITEDATA, &h->n_read);
-        curl_easy_setopt(t, CURLOPT_POST, 1L);
-        curl_easy_setopt(t, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)h->body.n);
-        curl_easy_setopt(t, CURLOPT_POSTFIELDS, h->body.p);
-        curl_easy_setopt(t, CURLOPT_HTTPHEADER, h->headers);
+        w->curl->easy_setopt(t, CURLOPT_PRIVATE, h);
+        w->curl->easy_setopt(t, CURLOPT_ERRORBUFFER, h->error);
+        w->curl->easy_setopt(t, CURLOPT_NOSIGNAL, 1L);
+        w->curl->easy_setopt(t, CURLOPT_USERAGENT, "lessor/" LESSOR_VERSION);
+        w->curl->easy_setopt(t, CURLOPT_PROTOCOLS_STR, "http,https");
+        w->curl->easy_setopt(t, CURLOPT_FOLLOWLOCATION, 0L); /* what is signed for one is not for another */
+        w->curl->easy_setopt(t, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
+        w->curl->easy_setopt(t, CURLOPT_TIMEOUT_MS, DELIVERY_MS);
+        w->curl->easy_setopt(t, CURLOPT_WRITEFUNCTION, forget_answer);
+        w->curl->easy_setopt(t, CURLOPT_WRITEDATA, &h->n_read);
+        w->curl->easy_setopt(t, CURLOPT_POST, 1L);
+        w->curl->easy_setopt(t, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)h->body.n);
+        w->curl->easy_setopt(t, CURLOPT_POSTFIELDS, h->body.p);
+        w->curl->easy_setopt(t, CURLOPT_HTTPHEADER, h->headers);
         h->n_read = 0;
-        if (curl_easy_setopt(t, CURLOPT_URL, h->url) != CURLE_OK ||
-            curl_multi_add_handle(w->multi, t) != CURLM_OK)
+        if (w->curl->easy_setopt(t, CURLOPT_URL, h->url) != CURLE_OK ||
+            w->curl->multi_add_handle(w->multi, t) != CURLM_OK)
                 return LESSOR_E_NOMEM;
         return 0;
 }
@@ -227,14 +228,14 @@ static void transfer_over(struct webhooks *w, struct webhook *h, CURLcode code)
 
         h->status = 0;
         h->tried_ms = clock_now_ms(clock_wall());
-        curl_easy_getinfo(h->transfer, CURLINFO_RESPONSE_CODE, &h->status);
+        w->curl->easy_getinfo(h->transfer, CURLINFO_RESPONSE_CODE, &h->status);
         if (code == CURLE_OK && h->status >= 200 && h->status < 300) {
                 delivered(h);
         } else if (code == CURLE_OK) {
                 snprintf(problem, sizeof(problem), "it answered %ld", h->status);
                 failed(h, problem);
         } else {
-                failed(h, h->error[0] == '\0' ? curl_easy_strerror(code) : h->error);
+                failed(h, h->error[0] == '\0' ? w->curl->easy_strerror(code) : h->error);
         }
         transfer_end(w, h);
 }
@@ -294,13 +295,13 @@ static void look_what_is_over(struct webhooks *w)
         const CURLMsg *message;
         int left;
 
-        while ((message = curl_multi_info_read(w->multi, &left)) != NULL) {
+        while ((message = w->curl->multi_info_read(w->multi, &left)) != NULL) {
                 CURLcode code = message->data.result;
                 char *hook = NULL;
 
                 if (message->msg != CURLMSG_DONE)
                         continue;
-                curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &hook);
+                w->curl->easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &hook);
                 transfer_over(w, (struct webhook *)(void *)hook, code);
         }
 }
@@ -313,7 +314,7 @@ static void *courier_main(void *context)
                 int n_running, wait_ms;
                 bool idle;
 
-                curl_multi_perform(w->multi, &n_running);
+                w->curl->multi_perform(w->multi, &n_running);
                 /* Before looking for news, so that what comes after the look wakes. */
                 atomic_store(&w->sleeps, true);
                 pthread_mutex_lock(&w->lock);
@@ -323,7 +324,7 @@ static void *courier_main(void *context)
                 pthread_mutex_unlock(&w->lock);
                 if (!idle) /* news are not what anybody waits for */
                         atomic_store(&w->sleeps, false);
-                curl_multi_poll(w->multi, NULL, 0, wait_ms, NULL);
+                w->curl->multi_poll(w->multi, NULL, 0, wait_ms, NULL);
         }
         return NULL;
 }
@@ -331,7 +332,7 @@ static void *courier_main(void *context)
 void courier_wake(struct webhooks *w)
 {
         if (w->running)
-                curl_multi_wakeup(w->multi);
+                w->curl->multi_wakeup(w->multi);
 }
 
 void courier_news(void *context)
@@ -339,7 +340,7 @@ void courier_news(void *context)
         struct webhooks *w = context;
 
         if (atomic_load_explicit(&w->sleeps, memory_order_relaxed) && atomic_exchange(&w->sleeps, false))
-                curl_multi_wakeup(w->multi);
+                w->curl->multi_wakeup(w->multi);
 }
 
 int courier_start(struct webhooks *w)
@@ -348,15 +349,14 @@ int courier_start(struct webhooks *w)
 
         if (w->running)
                 return 0;
-        if (w->multi == NULL) {
-                if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-                        return LESSOR_E_NOMEM;
-                w->multi = curl_multi_init();
-                if (w->multi == NULL) {
-                        curl_global_cleanup();
-                        return LESSOR_E_NOMEM;
-                }
-        }
+        if (w->curl == NULL)
+                w->curl = webhook_curl_load();
+        if (w->curl == NULL)
+                return LESSOR_E_UNAVAILABLE;
+        if (w->multi == NULL)
+                w->multi = w->curl->multi_init();
+        if (w->multi == NULL)
+                return LESSOR_E_NOMEM;
         sigfillset(&all); /* signals are for the program's own thread */
         pthread_sigmask(SIG_SETMASK, &all, &before);
         w->running = pthread_create(&w->thread, NULL, courier_main, w) == 0;
@@ -371,15 +371,13 @@ void courier_stop(struct webhooks *w)
 {
         if (w->running) {
                 atomic_store(&w->stop, true);
-                curl_multi_wakeup(w->multi);
+                w->curl->multi_wakeup(w->multi);
                 pthread_join(w->thread, NULL);
                 w->running = false;
         }
         for (struct webhook *h = w->first; h != NULL; h = h->next)
                 transfer_end(w, h);
-        if (w->multi != NULL) {
-                curl_multi_cleanup(w->multi);
-                curl_global_cleanup();
-        }
+        if (w->multi != NULL)
+                w->curl->multi_cleanup(w->multi);
         w->multi = NULL;
 }

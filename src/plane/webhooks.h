@@ -31,8 +31,8 @@ struct webhook_wish {
  * path  of the file, which holds secrets: mode 0600
  * feed  borrowed; must outlive them
  *
- * Returns 0; LESSOR_E_CORRUPT (no such file is written by us); what file_read returns; LESSOR_E_NOMEM;
- * LESSOR_E_IO.
+ * Returns 0; LESSOR_E_CORRUPT (no such file is written by us); LESSOR_E_UNAVAILABLE (there is no libcurl);
+ * what file_read returns; LESSOR_E_NOMEM; LESSOR_E_IO.
  */
 int webhooks_open(const char *path, struct event_feed *feed, struct webhooks **ret_webhooks);
 
@@ -47,8 +47,8 @@ struct webhooks *webhooks_free(struct webhooks *w);
  *
  * ret_secret  what deliveries are signed with; wipe it
  *
- * Returns 0; LESSOR_E_INVALID (the URL); LESSOR_E_FULL (LIMIT_WEBHOOKS); what file_replace returns;
- * LESSOR_E_NOMEM.
+ * Returns 0; LESSOR_E_INVALID (the URL); LESSOR_E_FULL (LIMIT_WEBHOOKS); LESSOR_E_UNAVAILABLE (there is no
+ * libcurl); what file_replace returns; LESSOR_E_NOMEM.
  */
 int webhooks_add(struct webhooks *w, const struct webhook_wish *wish, char ret_id[WEBHOOK_ID_LEN + 1],
                  struct buf *ret_secret);

@@ -2,11 +2,11 @@
 #ifndef PLANE_WEBHOOKS_INTERNAL_H
 #define PLANE_WEBHOOKS_INTERNAL_H
 
-#include <curl/curl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/uuid.h"
+#include "plane/webhook_curl.h"
 #include "plane/webhooks.h"
 
 struct webhook {
@@ -55,6 +55,7 @@ struct webhooks {
         uint64_t n_delivered_before; /* by those that are gone */
         uint64_t n_failed_before;
         uint64_t n_dropped_before;
+        const struct webhook_curl *curl; /* NULL: not loaded yet */
         CURLM *multi;
         pthread_t thread;
         bool running;
@@ -65,7 +66,8 @@ struct webhooks {
 struct webhook *webhook_free(struct webhook *h);
 
 /* ---- webhook_courier.c */
-/* Starts the thread if it does not run. Lock held. Returns 0, LESSOR_E_NOMEM or LESSOR_E_IO. */
+/* Starts the thread if it does not run. Lock held. Returns 0, LESSOR_E_UNAVAILABLE (no libcurl),
+ * LESSOR_E_NOMEM or LESSOR_E_IO. */
 int courier_start(struct webhooks *w);
 void courier_stop(struct webhooks *w);
 /* The list has changed. Lock held. */
