@@ -18,7 +18,8 @@ static const struct message_field manifest_fields[] = {
         FIELD_TEXT1(struct env_manifest, e3_version, "e3Version"),
         FIELD_TEXT1(struct env_manifest, base_image, "baseImage"),
         FIELD_TEXT1(struct env_manifest, base_tier, "baseTier"),
-        FIELD_LIST(struct env_manifest, layers, n_layers, "layers", &layer_table, 0, LIMIT_ENVIRONMENT_LAYERS),
+        FIELD_LIST(struct env_manifest, layers, n_layers, "layers", &layer_table, 0,
+                   LIMIT_ENVIRONMENT_LAYERS),
 };
 const struct message_table env_manifest_table =
         MESSAGE_TABLE("EnvManifest", struct env_manifest, manifest_fields, .open = true);

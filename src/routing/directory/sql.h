@@ -6,8 +6,8 @@
 
 #include "base/buf.h"
 #include "base/macro.h"
-#include "lessor/arena.h"
 #include "database/sqlite_db.h"
+#include "lessor/arena.h"
 
 /*
  * SQLite with arguments and errors as the rest of the project has them. One thread at a time.

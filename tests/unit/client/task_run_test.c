@@ -360,7 +360,8 @@ static void it_sees_only_its_own(void **state)
                       "$f; done; true",
                       "");
         assert_prints(w,
-                      "touch /usr/x /bin/x /etc/x /x /run/x /dev/x 2>/dev/null; ls /usr/x /etc/x /bin/x /x /run/x /dev/x 2>/dev/null; true",
+                      "touch /usr/x /bin/x /etc/x /x /run/x /dev/x 2>/dev/null; ls /usr/x /etc/x /bin/x /x "
+                      "/run/x /dev/x 2>/dev/null; true",
                       "");
         /* Its own processes: lessor-task, the shell and what lists them; bwrap's init. */
         assert_prints(w, "[ $(ls -d /proc/[0-9]* | wc -l) -le 8 ] && echo few", "few\n");
