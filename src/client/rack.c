@@ -30,7 +30,6 @@
 #define CHECK_MS          20000
 
 DEFINE_CLEANUP(struct lessor_rack_agent, lessor_rack_agent_free)
-DEFINE_CLEANUP(struct lessor_arena, lessor_arena_free)
 
 void rack_tell(struct lessor_rack_agent *agent, const struct lessor_rack_event *event)
 {

@@ -161,7 +161,6 @@ static int read_task(struct work *w)
 static int make_dirs(struct work *w)
 {
         char id[UUID_TEXT_LEN + 1];
-        _cleanup_(buf_done) struct buf path = {0};
 
         uuid_v4(id); /* an attempt's id is the server's, and not to be trusted with a path */
         if (asprintf(&w->dir, "%s/%s", w->slot->agent->work_dir, id) < 0) {
