@@ -3,7 +3,7 @@
 
 MESON_BUILD = meson setup
 NINJA       = ninja $(if $(JOBS),-j$(JOBS))
-PROGRAMS    = lessord lessor lessor-store-driver beast2-tool
+PROGRAMS    = lessord lessor lessor-task lessor-store-driver beast2-tool
 
 .PHONY: help build build-all build-hooks build-asan build-tsan build-fuzz demo test bench lint fuzz soak install deps clean format
 

@@ -122,7 +122,8 @@ struct lessor_rack_event {
 struct lessor_rack_agent;
 
 /*
- * An agent for an enrolled machine. Nothing is sent yet. Checks that the sandbox works by using it.
+ * An agent for an enrolled machine. Nothing is sent yet. Checks that the sandbox works by using it. Where the
+ * process's own cgroup may be divided, moves the process into one below it.
  *
  * options      borrowed until this returns
  * event        called for everything worth telling, one call at a time but from different threads; may be

@@ -26,8 +26,10 @@ struct cache_entry {
         struct table_node node;
         char hash[SHA256_HEX_LEN + 1];
         enum cache_state state;
-        int64_t size;                      /* bytes on disk; 0 while it is coming for the first time */
-        unsigned pins;                     /* jobs that need it to stay */
+        int64_t size;    /* bytes on disk; 0 while it is coming for the first time */
+        int64_t used_ms; /* when its file was last told that it is used; monotonic, 0: by an earlier process
+                          */
+        unsigned pins;   /* jobs that need it to stay */
         struct cache_entry *older, *newer; /* in the list */
         bool in_list;
 };

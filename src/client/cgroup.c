@@ -125,9 +125,14 @@ static int divide(const char *path)
         r = mkdir(below, 0755) < 0 && errno != EEXIST ? LESSOR_E_UNAVAILABLE : 0;
         if (r == 0)
                 r = write_file(below, "cgroup.procs", "0");
-        free(below);
-        if (r == 0)
+        if (r == 0) {
                 r = write_file(path, "cgroup.subtree_control", "+memory +pids");
+                if (r < 0) { /* others are in it, a login's shell, say: all as it was */
+                        write_file(path, "cgroup.procs", "0");
+                        rmdir(below);
+                }
+        }
+        free(below);
         return r == LESSOR_E_IO ? LESSOR_E_UNAVAILABLE : r;
 }
 

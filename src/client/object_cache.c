@@ -13,11 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "client/cache_index.h"
 #include "client/dir_tree.h"
 
 #define SHARDS    256
 #define READ_STEP 65536u
+#define TOUCH_MS  600000
 #define WAIT_MS   100 /* between looks whether the waiting is to end */
 
 struct object_cache {
@@ -325,11 +327,17 @@ static int check_entry(struct object_cache *cache, struct cache_entry *entry, st
         return r;
 }
 
-static void touch(const struct object_cache *cache, const char *hash)
+/* Tells the file that it is used, now and then: what a restart knows of the order need not be exact. */
+static void touch(const struct object_cache *cache, struct cache_entry *entry)
 {
         const struct timespec now[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
-        char *path = object_path(cache, lessor_slice_of(hash));
+        int64_t now_ms = clock_monotonic_ms();
+        char *path;
 
+        if (entry->used_ms != 0 && now_ms - entry->used_ms < TOUCH_MS)
+                return;
+        entry->used_ms = now_ms;
+        path = object_path(cache, lessor_slice_of(entry->hash));
         if (path != NULL)
                 utimensat(AT_FDCWD, path, now, AT_SYMLINK_NOFOLLOW);
         free(path);
@@ -366,7 +374,7 @@ static int want(struct object_cache *cache, struct lessor_slice hash, bool wait,
                 }
                 if (entry->state == CACHE_PRESENT) {
                         cache_index_pin(&cache->index, entry);
-                        touch(cache, entry->hash);
+                        touch(cache, entry);
                         *ret_want = CACHE_HAVE;
                         return 0;
                 }
@@ -505,6 +513,7 @@ int cache_writer_commit(struct cache_writer *writer)
         entry = cache_index_find(&cache->index, lessor_slice_of(writer->hash));
         if (entry != NULL) {
                 cache_index_arrived(&cache->index, entry, writer->size, CACHE_PRESENT);
+                entry->used_ms = clock_monotonic_ms();
                 cache_index_pin(&cache->index, entry);
         }
         shrink(cache, cache->budget_bytes);

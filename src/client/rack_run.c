@@ -458,7 +458,8 @@ static void start_draining(struct lessor_rack_agent *agent, const char *why)
         s->beat_at_ms = s->now_ms; /* so that the server knows at once that there is no room any more */
         agent->loop.drain_until_ms =
                 agent->once && !lessor_stop_raised(agent->stop) ? INT64_MAX : s->now_ms + agent->grace_ms;
-        tell_simple(agent, LESSOR_RACK_DRAINING, 0, why);
+        if (why != NULL)
+                tell_simple(agent, LESSOR_RACK_DRAINING, 0, why);
 }
 
 static void kill_all(struct lessor_rack_agent *agent)
@@ -489,7 +490,7 @@ static void look_around(struct lessor_rack_agent *agent)
                 start_draining(agent, "it was asked to stop");
         }
         if (agent->once && loop->n_granted > 0)
-                start_draining(agent, "it was started for one task");
+                start_draining(agent, NULL); /* as it was told to */
         if (s->draining && s->now_ms >= loop->drain_until_ms)
                 kill_all(agent);
 }

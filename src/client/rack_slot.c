@@ -10,6 +10,8 @@
 
 /* A slot: takes one job at a time, and sees to it that the server gets to know its result. */
 
+#define STRANGE_MOST 5 /* answers of no protocol that a call is repeated after */
+
 DEFINE_CLEANUP(struct lessor_arena, lessor_arena_free)
 
 /*
@@ -52,6 +54,10 @@ int rack_job_call(struct rack_slot *slot, struct rack_job *job, const char *endp
                         return LESSOR_E_CLOSED;
                 case LESSOR_E_LATER:
                         break;
+                case LESSOR_E_PROTOCOL: /* a page of somebody in between, which may go away */
+                        if (attempt < STRANGE_MOST)
+                                break;
+                        return r;
                 default:
                         return r;
                 }

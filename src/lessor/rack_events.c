@@ -7,6 +7,8 @@
 #include "lessor/output.h"
 #include "lessor/rack_here.h"
 
+#define BAR_CELLS 24
+
 static const struct {
         const char *name;
         enum output_colour colour;
@@ -86,6 +88,25 @@ static void write_done(const struct lessor_rack_event *e, struct buf *out)
                 buf_printf(out, ", %s by the server", e->recorded);
 }
 
+/* "[####----]  12.0 MiB of 24.0 MiB" */
+static void write_transfer(const struct lessor_rack_event *e, struct buf *out)
+{
+        int64_t full = e->total_bytes <= 0 ? 0 : e->done_bytes * BAR_CELLS / e->total_bytes;
+
+        buf_text(out, ": ");
+        if (e->total_bytes > 0) {
+                buf_char(out, '[');
+                for (int64_t i = 0; i < BAR_CELLS; i++)
+                        buf_char(out, i < full ? '#' : '-');
+                buf_text(out, "] ");
+        }
+        output_bytes(out, e->done_bytes);
+        if (e->total_bytes > 0) {
+                buf_text(out, " of ");
+                output_bytes(out, e->total_bytes);
+        }
+}
+
 static void write_text(const struct lessor_rack_event *e, bool colour, struct buf *out)
 {
         static const char *const codes[] = {"", "\033[1m", "\033[2m", "\033[31m", "\033[32m", "\033[33m"};
@@ -99,14 +120,8 @@ static void write_text(const struct lessor_rack_event *e, bool colour, struct bu
                    code[0] != '\0' ? "\033[0m" : "");
         write_about(e, out);
         write_done(e, out);
-        if (is_transfer(e)) {
-                buf_text(out, ": ");
-                output_bytes(out, e->done_bytes);
-                if (e->total_bytes > 0) {
-                        buf_text(out, " of ");
-                        output_bytes(out, e->total_bytes);
-                }
-        }
+        if (is_transfer(e))
+                write_transfer(e, out);
         if (why != NULL) {
                 buf_text(out, e->lease_id.n > 0 ? ": " : " ");
                 output_safe(out, lessor_slice_of(why));
