@@ -253,6 +253,9 @@ class Racks(RackCase):
         self.lessor("rack", "revoke", shown["tokenId"], code=5)
         FakeRack(self.relay, token, "gpu-1", ["shell"])
         self.assertEqual(len(self.lessor("rack", "tokens", "--json").json["tokens"]), 1)
+        pasted = self.lessor("rack", "token").out.split()
+        self.lessor(*pasted[1:], "--dir", self.path("rack"))
+        self.assertEqual(len(self.lessor("rack", "ls", "--json").json["racks"]), 2)
         for ttl in ("1s", "2d", "soon"):
             self.lessor("rack", "token", "--ttl", ttl, code=2)
         self.assertNotIn(token[20:], self.read("lessord.log"))
