@@ -7,7 +7,7 @@ static int nothing_claimable_is_no_error(probe_t *p)
         struct machine m;
 
         TRY(join(p, NULL, &m));
-        return claim_gets_nothing(p, &m, LESSOR_BAR_NONE); /* R038 */
+        return probe_claim_gets_nothing(p, &m, LESSOR_BAR_NONE); /* R038 */
 }
 
 static int a_grant_names_the_lease(probe_t *p)
@@ -36,7 +36,7 @@ static int a_grant_names_the_lease(probe_t *p)
         TRY(last_attempt(p, &grant.lease, &attempt));
         EXPECT(p, attempt.state == LESSOR_ATTEMPT_RUNNING && attempt.started_ms == now.claimed_ms,
                "the attempt is not running");
-        return hear(p, LESSOR_EVENT_CLAIMED, 1);
+        return probe_hear(p, LESSOR_EVENT_CLAIMED, 1);
 }
 
 static int a_function_has_no_attempt(probe_t *p)
@@ -47,9 +47,9 @@ static int a_function_has_no_attempt(probe_t *p)
 
         TRY(join(p, NULL, &m));
         TRY(submit(p, &(struct work){.mode = LESSOR_LEASE_FUNCTION}, &lease));
-        TRY(claim_gets(p, &m, &lease, &grant));
+        TRY(probe_claim_gets(p, &m, &lease, &grant));
         EXPECT(p, grant.lease.attempt.p == NULL, "a function has an attempt"); /* R052 */
-        return complete(p, &m, &lease, LESSOR_COMPLETED_RECORDED);
+        return probe_complete(p, &m, &lease, LESSOR_COMPLETED_RECORDED);
 }
 
 static int a_lease_is_granted_once(probe_t *p)
@@ -59,8 +59,8 @@ static int a_lease_is_granted_once(probe_t *p)
 
         TRY(join(p, NULL, &b));
         TRY(held_task(p, &a, &grant));
-        TRY(claim_gets_nothing(p, &b, LESSOR_BAR_NONE)); /* R040 */
-        return claim_gets_nothing(p, &a, LESSOR_BAR_NONE);
+        TRY(probe_claim_gets_nothing(p, &b, LESSOR_BAR_NONE)); /* R040 */
+        return probe_claim_gets_nothing(p, &a, LESSOR_BAR_NONE);
 }
 
 #define N_RACERS 4
@@ -135,9 +135,9 @@ static int only_polled_tiers_are_granted(probe_t *p)
 
         TRY(join(p, "py node", &m));
         TRY(submit(p, &(struct work){.tier = "c"}, &lease));
-        TRY(claim_gets_nothing(p, &m, LESSOR_BAR_NONE)); /* R041 */
+        TRY(probe_claim_gets_nothing(p, &m, LESSOR_BAR_NONE)); /* R041 */
         TRY(submit(p, &(struct work){.tier = "node"}, &lease));
-        return claim_gets(p, &m, &lease, NULL);
+        return probe_claim_gets(p, &m, &lease, NULL);
 }
 
 static int other_event_versions_are_never_granted(probe_t *p)
@@ -147,7 +147,7 @@ static int other_event_versions_are_never_granted(probe_t *p)
 
         TRY(join(p, NULL, &m));
         TRY(submit(p, &(struct work){.version = 1}, &lease));
-        TRY(claim_gets_nothing(p, &m, LESSOR_BAR_NONE)); /* R046 */
+        TRY(probe_claim_gets_nothing(p, &m, LESSOR_BAR_NONE)); /* R046 */
         return look(p, &lease, &lease);
 }
 
@@ -158,10 +158,10 @@ static int the_older_comes_first(probe_t *p)
 
         TRY(join(p, NULL, &m));
         TRY(submit(p, &(struct work){.owner = "a", .task = "z", .repo = "other"}, &old));
-        TRY(advance(p, 1));
+        TRY(probe_advance(p, 1));
         TRY(submit(p, &(struct work){.owner = "a", .task = "a"}, &young));
-        TRY(claim_gets(p, &m, &old, NULL)); /* R048 */
-        return claim_gets(p, &m, &young, NULL);
+        TRY(probe_claim_gets(p, &m, &old, NULL)); /* R048 */
+        return probe_claim_gets(p, &m, &young, NULL);
 }
 
 static int owners_take_turns(probe_t *p)
@@ -171,17 +171,17 @@ static int owners_take_turns(probe_t *p)
 
         TRY(join(p, "c d", &m));
         TRY(submit(p, &(struct work){.owner = "alice"}, &a1));
-        TRY(advance(p, 1));
+        TRY(probe_advance(p, 1));
         TRY(submit(p, &(struct work){.owner = "alice"}, &a2));
         TRY(submit(p, &(struct work){.owner = "bob", .tier = "d"}, &b1));
-        TRY(claim_gets(p, &m, &a1, NULL));
-        TRY(claim_gets(p, &m, &b1, NULL)); /* R049 */
+        TRY(probe_claim_gets(p, &m, &a1, NULL));
+        TRY(probe_claim_gets(p, &m, &b1, NULL)); /* R049 */
         TRY(submit(p, &(struct work){.owner = "carol"}, &c1));
-        TRY(advance(p, 1));
+        TRY(probe_advance(p, 1));
         TRY(submit(p, &(struct work){.owner = "alice"}, &a3));
-        TRY(claim_gets(p, &m, &c1, NULL));
-        TRY(claim_gets(p, &m, &a2, NULL));
-        return claim_gets(p, &m, &a3, NULL);
+        TRY(probe_claim_gets(p, &m, &c1, NULL));
+        TRY(probe_claim_gets(p, &m, &a2, NULL));
+        return probe_claim_gets(p, &m, &a3, NULL);
 }
 
 static int a_losing_poll_does_not_move_the_turn(probe_t *p)
@@ -192,12 +192,12 @@ static int a_losing_poll_does_not_move_the_turn(probe_t *p)
         TRY(join(p, NULL, &m));
         TRY(join(p, "elsewhere", &other));
         TRY(submit(p, &(struct work){.owner = "alice"}, &a1));
-        TRY(advance(p, 1));
+        TRY(probe_advance(p, 1));
         TRY(submit(p, &(struct work){.owner = "alice"}, &a2));
         TRY(submit(p, &(struct work){.owner = "bob"}, &b1));
-        TRY(claim_gets(p, &m, &a1, NULL));
-        TRY(claim_gets_nothing(p, &other, LESSOR_BAR_NONE));
-        return claim_gets(p, &m, &b1, NULL);
+        TRY(probe_claim_gets(p, &m, &a1, NULL));
+        TRY(probe_claim_gets_nothing(p, &other, LESSOR_BAR_NONE));
+        return probe_claim_gets(p, &m, &b1, NULL);
 }
 
 static int a_floor_keeps_old_bundles_out(probe_t *p)
@@ -207,16 +207,16 @@ static int a_floor_keeps_old_bundles_out(probe_t *p)
 
         TRY(join(p, NULL, &m)); /* 0.5.0+e3.1.0.85 */
         TRY(submit(p, &(struct work){.floor = "1.0.86"}, &high));
-        TRY(claim_gets_nothing(p, &m, LESSOR_BAR_FLOOR)); /* R047 */
+        TRY(probe_claim_gets_nothing(p, &m, LESSOR_BAR_FLOOR)); /* R047 */
         TRY(submit(p, &(struct work){.floor = "1.0.9"}, &low));
-        TRY(claim_gets(p, &m, &low, NULL));
+        TRY(probe_claim_gets(p, &m, &low, NULL));
         m.version = "0.6.0+e3.1.0.86-rc.1";
         TRY(beat(p, &m, NULL));
-        TRY(claim_gets(p, &m, &high, NULL));
+        TRY(probe_claim_gets(p, &m, &high, NULL));
         TRY(submit(p, &(struct work){.floor = "0.0.1"}, &low));
         m.version = "0.6.0";
         TRY(beat(p, &m, NULL));
-        return claim_gets_nothing(p, &m, LESSOR_BAR_FLOOR);
+        return probe_claim_gets_nothing(p, &m, LESSOR_BAR_FLOOR);
 }
 
 static int a_filter_confines_a_claim(probe_t *p)
@@ -229,9 +229,9 @@ static int a_filter_confines_a_claim(probe_t *p)
 
         TRY(join(p, NULL, &m));
         TRY(submit(p, &(struct work){.repo = "one", .size = "large"}, &a));
-        TRY(advance(p, 1));
+        TRY(probe_advance(p, 1));
         TRY(submit(p, &(struct work){.repo = "one"}, &b));
-        TRY(advance(p, 1));
+        TRY(probe_advance(p, 1));
         TRY(submit(p, &(struct work){.repo = "two"}, &c));
 
         struct lessor_lease_claim claim = {
@@ -267,12 +267,12 @@ static int a_lease_is_granted_again_only_after_its_deadline(probe_t *p)
 
         TRY(join(p, NULL, &b));
         TRY(held_task(p, &a, &first));
-        TRY(advance(p, VISIBILITY));
-        TRY(claim_gets_nothing(p, &b, LESSOR_BAR_NONE)); /* R053: strictly */
-        TRY(advance(p, 1));
+        TRY(probe_advance(p, VISIBILITY));
+        TRY(probe_claim_gets_nothing(p, &b, LESSOR_BAR_NONE)); /* R053: strictly */
+        TRY(probe_advance(p, 1));
         TRY(stops(p, &a, &first.lease, &stop));
         EXPECT(p, !stop, "its claimant must stop before anybody took it up"); /* R062 */
-        TRY(claim_gets(p, &b, &first.lease, &second));
+        TRY(probe_claim_gets(p, &b, &first.lease, &second));
         EXPECT(p, !lessor_slice_equal(first.lease.attempt, second.lease.attempt), "the attempt is the same");
         EXPECT_CODE(p, lessor_lease_attempts(p->store, &first.lease.name, p->arena, &attempts, NULL), 0);
         EXPECT(p,
@@ -281,10 +281,10 @@ static int a_lease_is_granted_again_only_after_its_deadline(probe_t *p)
                        attempts.items[1].state == LESSOR_ATTEMPT_RUNNING,
                "the attempts are wrong"); /* R054 */
         TRY(stops(p, &a, &first.lease, &stop));
-        EXPECT(p, stop, "the earlier claimant goes on");                /* R060 */
-        TRY(complete(p, &a, &first.lease, LESSOR_COMPLETED_DISCARDED)); /* R071 */
-        TRY(complete(p, &b, &first.lease, LESSOR_COMPLETED_RECORDED));
-        return hear(p, LESSOR_EVENT_CLAIMABLE, 2);
+        EXPECT(p, stop, "the earlier claimant goes on");                      /* R060 */
+        TRY(probe_complete(p, &a, &first.lease, LESSOR_COMPLETED_DISCARDED)); /* R071 */
+        TRY(probe_complete(p, &b, &first.lease, LESSOR_COMPLETED_RECORDED));
+        return probe_hear(p, LESSOR_EVENT_CLAIMABLE, 2);
 }
 
 static int an_earlier_claimant_is_barred_under_its_boot(probe_t *p)
@@ -293,12 +293,12 @@ static int an_earlier_claimant_is_barred_under_its_boot(probe_t *p)
         struct machine m;
 
         TRY(held_task(p, &m, &grant));
-        TRY(advance(p, VISIBILITY + 1));
-        TRY(claim_gets_nothing(p, &m, LESSOR_BAR_CLAIMED));
+        TRY(probe_advance(p, VISIBILITY + 1));
+        TRY(probe_claim_gets_nothing(p, &m, LESSOR_BAR_CLAIMED));
         m.boot = "boot-2";
-        TRY(claim_gets(p, &m, &grant.lease, &grant)); /* a fleet of one */
+        TRY(probe_claim_gets(p, &m, &grant.lease, &grant)); /* a fleet of one */
         EXPECT(p, grant.lease.claim_number == 2, "the claim is number %u", grant.lease.claim_number);
-        return complete(p, &m, &grant.lease, LESSOR_COMPLETED_RECORDED);
+        return probe_complete(p, &m, &grant.lease, LESSOR_COMPLETED_RECORDED);
 }
 
 static int one_that_names_its_attempts_takes_up_its_own(probe_t *p)
@@ -309,14 +309,14 @@ static int one_that_names_its_attempts_takes_up_its_own(probe_t *p)
         int64_t deadline_ms;
 
         TRY(held_task(p, &m, &first));
-        TRY(advance(p, VISIBILITY + 1));
+        TRY(probe_advance(p, VISIBILITY + 1));
         m.names_attempts = true;
-        TRY(claim_gets(p, &m, &first.lease, &second));
+        TRY(probe_claim_gets(p, &m, &first.lease, &second));
         holder = holder_of(&m, &first.lease);
         EXPECT_CODE(p, lessor_lease_extend(p->store, &holder, &deadline_ms, NULL), LESSOR_E_NOT_HELD);
         holder.attempt = first.lease.attempt;
         EXPECT_CODE(p, lessor_lease_extend(p->store, &holder, &deadline_ms, NULL), LESSOR_E_NOT_HELD);
-        TRY(complete(p, &m, &first.lease, LESSOR_COMPLETED_DISCARDED));
+        TRY(probe_complete(p, &m, &first.lease, LESSOR_COMPLETED_DISCARDED));
         holder.attempt = second.lease.attempt;
         EXPECT_CODE(p, lessor_lease_extend(p->store, &holder, &deadline_ms, NULL), 0);
         return 0;
@@ -330,9 +330,9 @@ static int a_function_cannot_be_told_from_its_earlier_call(probe_t *p)
         TRY(join(p, NULL, &m));
         m.names_attempts = true;
         TRY(submit(p, &(struct work){.mode = LESSOR_LEASE_FUNCTION}, &lease));
-        TRY(claim_gets(p, &m, &lease, NULL));
-        TRY(advance(p, VISIBILITY + 1));
-        return claim_gets_nothing(p, &m, LESSOR_BAR_CLAIMED);
+        TRY(probe_claim_gets(p, &m, &lease, NULL));
+        TRY(probe_advance(p, VISIBILITY + 1));
+        return probe_claim_gets_nothing(p, &m, LESSOR_BAR_CLAIMED);
 }
 
 static int an_undelivered_grant_spends_no_attempt(probe_t *p)
@@ -344,7 +344,7 @@ static int an_undelivered_grant_spends_no_attempt(probe_t *p)
 
         TRY(join(p, NULL, &m));
         TRY(submit(p, &(struct work){.limit = 1}, &lease));
-        TRY(claim_gets(p, &m, &lease, &grant));
+        TRY(probe_claim_gets(p, &m, &lease, &grant));
         EXPECT_CODE(p, lessor_lease_undeliver(p->store, &lease.name, 2, NULL), LESSOR_E_NOT_HELD);
         EXPECT_CODE(p, lessor_lease_undeliver(p->store, &lease.name, grant.lease.claim_number, NULL), 0);
         TRY(look(p, &lease, &now));
@@ -353,9 +353,9 @@ static int an_undelivered_grant_spends_no_attempt(probe_t *p)
         TRY(last_attempt(p, &lease, &attempt));
         EXPECT(p, attempt.cause == LESSOR_CAUSE_UNDELIVERED && !attempt.counts, "the attempt counts");
         EXPECT_CODE(p, lessor_lease_undeliver(p->store, &lease.name, 1, NULL), LESSOR_E_NOT_HELD);
-        TRY(claim_gets(p, &m, &lease, &grant)); /* the same rack, the same boot, the only attempt */
+        TRY(probe_claim_gets(p, &m, &lease, &grant)); /* the same rack, the same boot, the only attempt */
         EXPECT(p, grant.lease.claim_number == 2, "the claim is number %u", grant.lease.claim_number);
-        return complete(p, &m, &lease, LESSOR_COMPLETED_RECORDED);
+        return probe_complete(p, &m, &lease, LESSOR_COMPLETED_RECORDED);
 }
 
 static int the_holder_extends(probe_t *p)
@@ -369,21 +369,21 @@ static int the_holder_extends(probe_t *p)
         TRY(held_task(p, &m, &grant));
         holder = holder_of(&m, &grant.lease);
         stranger = holder_of(&other, &grant.lease);
-        TRY(advance(p, 40000));
+        TRY(probe_advance(p, 40000));
         EXPECT_CODE(p, lessor_lease_extend(p->store, &holder, &deadline_ms, NULL), 0);
         EXPECT(p, deadline_ms == grant.lease.deadline_ms + 40000, "the deadline is wrong"); /* R064 */
         EXPECT_CODE(p, lessor_lease_extend(p->store, &stranger, &deadline_ms, NULL),
                     LESSOR_E_NOT_HELD); /* R065 */
-        TRY(advance(p, VISIBILITY + 10));
+        TRY(probe_advance(p, VISIBILITY + 10));
         EXPECT_CODE(p, lessor_lease_extend(p->store, &holder, &deadline_ms, NULL), 0); /* R066 */
-        TRY(claim_gets_nothing(p, &other, LESSOR_BAR_NONE));
-        TRY(advance(p, VISIBILITY + 1));
+        TRY(probe_claim_gets_nothing(p, &other, LESSOR_BAR_NONE));
+        TRY(probe_advance(p, VISIBILITY + 1));
         TRY(beat(p, &m, NULL)); /* R067: a heartbeat alone does not extend */
-        TRY(claim_gets(p, &other, &grant.lease, NULL));
+        TRY(probe_claim_gets(p, &other, &grant.lease, NULL));
         EXPECT_CODE(p, lessor_lease_extend(p->store, &holder, &deadline_ms, NULL), LESSOR_E_NOT_HELD);
         holder.name.lease_id = LESSOR_SLICE("a#b#c");
         EXPECT_CODE(p, lessor_lease_extend(p->store, &holder, &deadline_ms, NULL), LESSOR_E_NOT_HELD);
-        return hear(p, LESSOR_EVENT_EXTENDED, 2);
+        return probe_hear(p, LESSOR_EVENT_EXTENDED, 2);
 }
 
 static int a_stop_list_keeps_the_order(probe_t *p)
@@ -414,9 +414,9 @@ static int the_first_result_stands(probe_t *p)
 
         TRY(join(p, NULL, &other));
         TRY(held_task(p, &m, &grant));
-        TRY(complete(p, &other, &grant.lease, LESSOR_COMPLETED_DISCARDED));
-        TRY(complete(p, &m, &grant.lease, LESSOR_COMPLETED_RECORDED));
-        TRY(complete(p, &m, &grant.lease, LESSOR_COMPLETED_IDEMPOTENT)); /* R068 */
+        TRY(probe_complete(p, &other, &grant.lease, LESSOR_COMPLETED_DISCARDED));
+        TRY(probe_complete(p, &m, &grant.lease, LESSOR_COMPLETED_RECORDED));
+        TRY(probe_complete(p, &m, &grant.lease, LESSOR_COMPLETED_IDEMPOTENT)); /* R068 */
         late = (struct lessor_lease_completion){.holder = holder_of(&other, &grant.lease),
                                                 .verdict = {.message = LESSOR_SLICE("no")},
                                                 .result = LESSOR_SLICE("{}")};
@@ -425,7 +425,7 @@ static int the_first_result_stands(probe_t *p)
         TRY(look(p, &grant.lease, &now));
         EXPECT(p, now.status == LESSOR_LEASE_COMPLETED && text_is(now.result, "{\"status\":\"success\"}"),
                "the result changed");
-        return hear(p, LESSOR_EVENT_COMPLETED, 1);
+        return probe_hear(p, LESSOR_EVENT_COMPLETED, 1);
 }
 
 static int outcomes_are_recorded(probe_t *p)
@@ -500,15 +500,15 @@ static int recent_leases_follow_their_claimant(probe_t *p)
 
         TRY(join(p, NULL, &b));
         TRY(held_task(p, &a, &first));
-        TRY(advance(p, 1));
+        TRY(probe_advance(p, 1));
         TRY(submit(p, &(struct work){0}, &lease));
-        TRY(claim_gets(p, &a, &lease, &second));
-        TRY(complete(p, &a, &lease, LESSOR_COMPLETED_RECORDED));
+        TRY(probe_claim_gets(p, &a, &lease, &second));
+        TRY(probe_complete(p, &a, &lease, LESSOR_COMPLETED_RECORDED));
         EXPECT_CODE(p, lessor_lease_recent(p->store, a.id, 10, p->arena, &list, NULL), 0);
         EXPECT(p, list.n == 2 && list.items[0].seq == lease.seq && list.items[1].seq == first.lease.seq,
                "the list is wrong");
-        TRY(advance(p, VISIBILITY));
-        TRY(claim_gets(p, &b, &first.lease, NULL));
+        TRY(probe_advance(p, VISIBILITY));
+        TRY(probe_claim_gets(p, &b, &first.lease, NULL));
         EXPECT_CODE(p, lessor_lease_recent(p->store, a.id, 10, p->arena, &list, NULL), 0);
         EXPECT(p, list.n == 1 && list.items[0].seq == lease.seq, "what another took over stays");
         EXPECT_CODE(p, lessor_lease_recent(p->store, b.id, 10, p->arena, &list, NULL), 0);

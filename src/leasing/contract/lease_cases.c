@@ -27,7 +27,7 @@ static int a_new_lease_is_pending_and_found(probe_t *p)
                "the event is not as submitted");
         EXPECT(p, found.claimed_by.p == NULL && found.attempt.p == NULL && found.claim_number == 0,
                "it is claimed");
-        return hear(p, LESSOR_EVENT_CLAIMABLE, 1);
+        return probe_hear(p, LESSOR_EVENT_CLAIMABLE, 1);
 }
 
 static int an_unknown_lease_is_not_found(probe_t *p)
@@ -73,9 +73,9 @@ static int a_key_lives_and_dies_with_its_lease(probe_t *p)
         TRY(end_lease(p, &first, LESSOR_END_CANCEL, &again));
         TRY(submit_as(p, &(struct work){.task = "t", .key = "k"}, 0, &again, &created));
         EXPECT(p, !created && again.status == LESSOR_LEASE_CANCELLED, "the key forgot its ended lease");
-        TRY(advance(p, p->lease_options.retention_ms));
-        TRY(sweep(p));
-        TRY(hear(p, LESSOR_EVENT_FORGOTTEN, 1));
+        TRY(probe_advance(p, p->lease_options.retention_ms));
+        TRY(probe_sweep(p));
+        TRY(probe_hear(p, LESSOR_EVENT_FORGOTTEN, 1));
         TRY(submit_as(p, &(struct work){.task = "t", .key = "k"}, 0, &again, &created));
         EXPECT(p, created, "the key outlived its lease");
         return 0;
@@ -119,7 +119,7 @@ static int a_planner_finds_its_task_again(probe_t *p)
         EXPECT_CODE(p, lessor_lease_find(p->store, repo, task, inputs, 0, p->arena, &found, NULL),
                     LESSOR_E_NOT_FOUND);
         TRY(submit(p, &(struct work){.task = "t"}, &old));
-        TRY(advance(p, 1));
+        TRY(probe_advance(p, 1));
         TRY(submit(p, &(struct work){.task = "t"}, &young));
         EXPECT_CODE(p, lessor_lease_find(p->store, repo, task, inputs, 0, p->arena, &found, NULL), 0);
         EXPECT(p, found.seq == young.seq, "it is not the newest");
@@ -204,12 +204,12 @@ static int ending_a_claim_ends_its_attempt(probe_t *p)
                 TRY(last_attempt(p, &grant.lease, &attempt));
                 EXPECT(p, attempt.state == cases[i].state && text_is(attempt.reason, "a test"),
                        "the attempt reads %d", (int)attempt.state);
-                TRY(hear(p, LESSOR_EVENT_ATTEMPT_ENDED, (unsigned)i + 1));
+                TRY(probe_hear(p, LESSOR_EVENT_ATTEMPT_ENDED, (unsigned)i + 1));
                 EXPECT(p, lessor_slice_equal(lessor_slice_of(p->execution_id), grant.lease.attempt),
                        "another attempt was told of");
                 TRY(stops(p, &m, &grant.lease, &stop));
-                EXPECT(p, stop, "the rack is not told to stop");                /* R057, R058 */
-                TRY(complete(p, &m, &grant.lease, LESSOR_COMPLETED_DISCARDED)); /* R070 */
+                EXPECT(p, stop, "the rack is not told to stop");                      /* R057, R058 */
+                TRY(probe_complete(p, &m, &grant.lease, LESSOR_COMPLETED_DISCARDED)); /* R070 */
         }
         return 0;
 }
@@ -221,7 +221,7 @@ static int completed_wins(probe_t *p)
         struct machine m;
 
         TRY(held_task(p, &m, &grant));
-        TRY(complete(p, &m, &grant.lease, LESSOR_COMPLETED_RECORDED));
+        TRY(probe_complete(p, &m, &grant.lease, LESSOR_COMPLETED_RECORDED));
         TRY(end_lease(p, &grant.lease, LESSOR_END_CANCEL, &now));
         EXPECT(p, now.status == LESSOR_LEASE_COMPLETED, "cancel undid a completion");
         TRY(end_lease(p, &grant.lease, LESSOR_END_SUPERSEDE, &now));
@@ -236,17 +236,17 @@ static int a_lapsed_claim_is_shown_pending_and_then_lost(probe_t *p)
         struct machine m;
 
         TRY(held_task(p, &m, &grant));
-        TRY(advance(p, VISIBILITY));
+        TRY(probe_advance(p, VISIBILITY));
         TRY(look(p, &grant.lease, &now));
         EXPECT(p, now.view == LESSOR_VIEW_CLAIMED && now.held, "it lapsed at its deadline");
-        TRY(advance(p, 1));
+        TRY(probe_advance(p, 1));
         TRY(look(p, &grant.lease, &now));
         EXPECT(p, now.view == LESSOR_VIEW_PENDING && !now.held && now.status == LESSOR_LEASE_CLAIMED,
                "past its deadline it is not shown pending");
-        TRY(advance(p, VISIBILITY - 1));
+        TRY(probe_advance(p, VISIBILITY - 1));
         TRY(look(p, &grant.lease, &now));
         EXPECT(p, now.view == LESSOR_VIEW_PENDING, "it is lost too early");
-        TRY(advance(p, 1));
+        TRY(probe_advance(p, 1));
         TRY(look(p, &grant.lease, &now));
         EXPECT(p, now.view == LESSOR_VIEW_LOST, "it is not shown lost");
         return 0;
@@ -260,19 +260,19 @@ static int a_lost_lease_is_superseded(probe_t *p)
         struct machine m;
 
         TRY(held_task(p, &m, &grant));
-        TRY(advance(p, 2 * VISIBILITY));
-        TRY(sweep(p));
+        TRY(probe_advance(p, 2 * VISIBILITY));
+        TRY(probe_sweep(p));
         TRY(look(p, &grant.lease, &now));
         EXPECT(p, now.status == LESSOR_LEASE_CLAIMED, "it was lost too early");
-        TRY(advance(p, 1));
-        TRY(sweep(p));
+        TRY(probe_advance(p, 1));
+        TRY(probe_sweep(p));
         TRY(look(p, &grant.lease, &now));
         EXPECT(p, now.status == LESSOR_LEASE_SUPERSEDED && now.cause == LESSOR_CAUSE_LOST,
                "it is not superseded");
         TRY(last_attempt(p, &grant.lease, &attempt));
         EXPECT(p, attempt.state == LESSOR_ATTEMPT_INTERRUPTED && attempt.cause == LESSOR_CAUSE_LOST,
                "its attempt is not interrupted");
-        return hear(p, LESSOR_EVENT_LOST, 1);
+        return probe_hear(p, LESSOR_EVENT_LOST, 1);
 }
 
 static int a_task_that_loses_its_racks_is_poisoned(probe_t *p)
@@ -285,26 +285,26 @@ static int a_task_that_loses_its_racks_is_poisoned(probe_t *p)
         TRY(join(p, NULL, &b));
         TRY(join(p, NULL, &c));
         TRY(submit(p, &(struct work){.limit = 2}, &lease));
-        TRY(claim_gets(p, &a, &lease, NULL));
-        TRY(advance(p, 2 * VISIBILITY + 1));
-        TRY(sweep(p));
+        TRY(probe_claim_gets(p, &a, &lease, NULL));
+        TRY(probe_advance(p, 2 * VISIBILITY + 1));
+        TRY(probe_sweep(p));
         TRY(look(p, &lease, &now));
         EXPECT(p, now.status == LESSOR_LEASE_PENDING && now.attempts_spent == 1,
                "a lost lease is not queued again");
         TRY(beat(p, &b, NULL));
-        TRY(claim_gets(p, &b, &lease, &grant));
-        TRY(advance(p, VISIBILITY + 1));
+        TRY(probe_claim_gets(p, &b, &lease, &grant));
+        TRY(probe_advance(p, VISIBILITY + 1));
         TRY(beat(p, &c, NULL));
-        TRY(claim_gets_nothing(p, &c, LESSOR_BAR_NONE));
-        TRY(advance(p, VISIBILITY));
-        TRY(sweep(p));
+        TRY(probe_claim_gets_nothing(p, &c, LESSOR_BAR_NONE));
+        TRY(probe_advance(p, VISIBILITY));
+        TRY(probe_sweep(p));
         TRY(look(p, &lease, &now));
         EXPECT(p, now.status == LESSOR_LEASE_POISONED, "its status is %d", (int)now.status);
-        TRY(hear(p, LESSOR_EVENT_POISONED, 1));
-        TRY(complete(p, &b, &grant.lease, LESSOR_COMPLETED_DISCARDED));
+        TRY(probe_hear(p, LESSOR_EVENT_POISONED, 1));
+        TRY(probe_complete(p, &b, &grant.lease, LESSOR_COMPLETED_DISCARDED));
         EXPECT_CODE(p, lessor_lease_replay(p->store, &lease.name, p->arena, &now, NULL), 0);
         EXPECT(p, now.status == LESSOR_LEASE_PENDING && now.attempts_spent == 0, "the replay is not as new");
-        TRY(claim_gets(p, &c, &lease, NULL));
+        TRY(probe_claim_gets(p, &c, &lease, NULL));
         EXPECT_CODE(p, lessor_lease_replay(p->store, &lease.name, p->arena, &now, NULL), LESSOR_E_TERMINAL);
         return 0;
 }
@@ -316,26 +316,26 @@ static int a_time_to_live_ends_what_nobody_holds(probe_t *p)
 
         TRY(join(p, NULL, &m));
         TRY(submit(p, &(struct work){.ttl_ms = 30000}, &running));
-        TRY(claim_gets(p, &m, &running, NULL));
+        TRY(probe_claim_gets(p, &m, &running, NULL));
         TRY(submit(p, &(struct work){.ttl_ms = 30000}, &waiting));
-        TRY(advance(p, 29999));
-        TRY(sweep(p));
+        TRY(probe_advance(p, 29999));
+        TRY(probe_sweep(p));
         TRY(look(p, &waiting, &now));
         EXPECT(p, now.status == LESSOR_LEASE_PENDING, "it expired too early");
-        TRY(advance(p, 1));
-        TRY(claim_gets_nothing(p, &m, LESSOR_BAR_NONE));
+        TRY(probe_advance(p, 1));
+        TRY(probe_claim_gets_nothing(p, &m, LESSOR_BAR_NONE));
         TRY(look(p, &waiting, &now));
         EXPECT(p, now.status == LESSOR_LEASE_EXPIRED, "it did not expire");
         TRY(look(p, &running, &now));
         EXPECT(p, now.status == LESSOR_LEASE_CLAIMED, "what is held expired");
-        TRY(advance(p, VISIBILITY - 30000));
+        TRY(probe_advance(p, VISIBILITY - 30000));
         TRY(look(p, &running, &now));
         EXPECT(p, now.status == LESSOR_LEASE_CLAIMED, "what is held expired");
-        TRY(advance(p, 1));
-        TRY(sweep(p));
+        TRY(probe_advance(p, 1));
+        TRY(probe_sweep(p));
         TRY(look(p, &running, &now));
         EXPECT(p, now.status == LESSOR_LEASE_EXPIRED, "what nobody holds did not expire");
-        return hear(p, LESSOR_EVENT_EXPIRED, 2);
+        return probe_hear(p, LESSOR_EVENT_EXPIRED, 2);
 }
 
 static int an_ended_lease_is_kept_for_retries(probe_t *p)
@@ -346,17 +346,17 @@ static int an_ended_lease_is_kept_for_retries(probe_t *p)
         bool stop;
 
         TRY(held_task(p, &m, &grant));
-        TRY(complete(p, &m, &grant.lease, LESSOR_COMPLETED_RECORDED));
-        TRY(advance(p, 15 * MINUTE - 1));
-        TRY(sweep(p));
-        TRY(complete(p, &m, &grant.lease, LESSOR_COMPLETED_IDEMPOTENT));
+        TRY(probe_complete(p, &m, &grant.lease, LESSOR_COMPLETED_RECORDED));
+        TRY(probe_advance(p, 15 * MINUTE - 1));
+        TRY(probe_sweep(p));
+        TRY(probe_complete(p, &m, &grant.lease, LESSOR_COMPLETED_IDEMPOTENT));
         TRY(stops(p, &m, &grant.lease, &stop));
         EXPECT(p, !stop, "a completed lease is to be stopped"); /* R061 */
-        TRY(advance(p, 1));
-        TRY(sweep(p));
+        TRY(probe_advance(p, 1));
+        TRY(probe_sweep(p));
         EXPECT_CODE(p, lessor_lease_get(p->store, &grant.lease.name, 0, p->arena, &now, NULL),
                     LESSOR_E_NOT_FOUND);
-        TRY(complete(p, &m, &grant.lease, LESSOR_COMPLETED_DISCARDED)); /* R072 */
+        TRY(probe_complete(p, &m, &grant.lease, LESSOR_COMPLETED_DISCARDED)); /* R072 */
         TRY(stops(p, &m, &grant.lease, &stop));
         EXPECT(p, stop, "an unknown lease goes on"); /* R059 */
         return 0;
@@ -375,8 +375,8 @@ static int what_was_answered_is_there_after_a_restart(probe_t *p)
                    &waiting));
         TRY(submit(p, &(struct work){.task = "d", .tier = "d"}, &done));
         m.tiers[0] = LESSOR_SLICE("d");
-        TRY(claim_gets(p, &m, &done, NULL));
-        TRY(complete(p, &m, &done, LESSOR_COMPLETED_RECORDED));
+        TRY(probe_claim_gets(p, &m, &done, NULL));
+        TRY(probe_complete(p, &m, &done, LESSOR_COMPLETED_RECORDED));
         EXPECT_CODE(p, lessor_rack_set_policy(p->store, true, NULL), 0);
         TRY(reopen(p));
         TRY(look(p, &grant.lease, &now));
@@ -400,7 +400,7 @@ static int what_was_answered_is_there_after_a_restart(probe_t *p)
                "the result is not as it was");
         EXPECT_CODE(p, lessor_rack_policy(p->store, &required, NULL), 0);
         EXPECT(p, required, "the policy is forgotten");
-        return complete(p, &m, &grant.lease, LESSOR_COMPLETED_RECORDED);
+        return probe_complete(p, &m, &grant.lease, LESSOR_COMPLETED_RECORDED);
 }
 
 const struct lessor_lease_contract_case lease_cases[] = {

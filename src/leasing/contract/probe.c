@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <time.h>
 
-int probe_fail(probe_t *p, const char *format, ...)
+int lease_probe_fail(probe_t *p, const char *format, ...)
 {
         va_list args;
 
@@ -110,13 +110,13 @@ int end_lease(probe_t *p, const struct lessor_lease *lease, enum lessor_lease_en
         return 0;
 }
 
-int sweep(probe_t *p)
+int probe_sweep(probe_t *p)
 {
         EXPECT_CODE(p, lessor_lease_sweep(p->store, NULL, NULL, NULL), 0);
         return 0;
 }
 
-int advance(probe_t *p, int64_t by_ms)
+int probe_advance(probe_t *p, int64_t by_ms)
 {
         p->options->advance(p->options->context, p->store, by_ms);
         return 0;
@@ -193,7 +193,7 @@ int poll_again(probe_t *p, const struct machine *m)
         return 0;
 }
 
-int claim(probe_t *p, const struct machine *m, struct lessor_lease_grant *ret_grant)
+int probe_claim(probe_t *p, const struct machine *m, struct lessor_lease_grant *ret_grant)
 {
         struct lessor_lease_claim c = {.rack_id = m->id,
                                        .boot_id = lessor_slice_of(m->boot),
@@ -206,12 +206,12 @@ int claim(probe_t *p, const struct machine *m, struct lessor_lease_grant *ret_gr
         return 0;
 }
 
-int claim_gets(probe_t *p, const struct machine *m, const struct lessor_lease *lease,
-               struct lessor_lease_grant *ret_grant)
+int probe_claim_gets(probe_t *p, const struct machine *m, const struct lessor_lease *lease,
+                     struct lessor_lease_grant *ret_grant)
 {
         struct lessor_lease_grant grant;
 
-        TRY(claim(p, m, &grant));
+        TRY(probe_claim(p, m, &grant));
         EXPECT(p, grant.granted, "nothing was granted (bar %d)", (int)grant.bar);
         EXPECT(p, lessor_slice_equal(grant.lease.name.lease_id, lease->name.lease_id),
                "granted was %.*s instead of %.*s", (int)grant.lease.name.lease_id.n,
@@ -221,11 +221,11 @@ int claim_gets(probe_t *p, const struct machine *m, const struct lessor_lease *l
         return 0;
 }
 
-int claim_gets_nothing(probe_t *p, const struct machine *m, enum lessor_lease_bar bar)
+int probe_claim_gets_nothing(probe_t *p, const struct machine *m, enum lessor_lease_bar bar)
 {
         struct lessor_lease_grant grant;
 
-        TRY(claim(p, m, &grant));
+        TRY(probe_claim(p, m, &grant));
         EXPECT(p, !grant.granted, "a lease was granted");
         EXPECT(p, grant.bar == bar, "the bar is %d instead of %d", (int)grant.bar, (int)bar);
         return 0;
@@ -237,7 +237,7 @@ int held_task(probe_t *p, struct machine *ret_machine, struct lessor_lease_grant
 
         TRY(join(p, NULL, ret_machine));
         TRY(submit(p, &(struct work){0}, &lease));
-        return claim_gets(p, ret_machine, &lease, ret_grant);
+        return probe_claim_gets(p, ret_machine, &lease, ret_grant);
 }
 
 struct lessor_lease_holder holder_of(const struct machine *m, const struct lessor_lease *lease)
@@ -245,8 +245,8 @@ struct lessor_lease_holder holder_of(const struct machine *m, const struct lesso
         return (struct lessor_lease_holder){.name = lease->name, .rack_id = m->id};
 }
 
-int complete(probe_t *p, const struct machine *m, const struct lessor_lease *lease,
-             enum lessor_completed expected)
+int probe_complete(probe_t *p, const struct machine *m, const struct lessor_lease *lease,
+                   enum lessor_completed expected)
 {
         struct lessor_lease_completion c = {
                 .holder = holder_of(m, lease),
@@ -296,7 +296,7 @@ static void happened(void *context, const struct lessor_lease_event *event)
         pthread_mutex_unlock(&p->lock);
 }
 
-int hear(probe_t *p, enum lessor_lease_event_kind kind, unsigned n)
+int probe_hear(probe_t *p, enum lessor_lease_event_kind kind, unsigned n)
 {
         struct timespec until;
         unsigned heard;
@@ -331,9 +331,9 @@ lessor_lease_contract_run(const struct lessor_lease_contract_case *contract_case
         pthread_mutex_init(&p.lock, NULL);
         pthread_cond_init(&p.heard, NULL);
         p.arena = lessor_arena_new();
-        r = p.arena == NULL ? probe_fail(&p, "out of memory") : 0;
+        r = p.arena == NULL ? lease_probe_fail(&p, "out of memory") : 0;
         if (r == 0 && options->make(options->context, &p.lease_options, &p.listener, &p.store) != 0)
-                r = probe_fail(&p, "the store cannot be made");
+                r = lease_probe_fail(&p, "the store cannot be made");
         if (r == 0)
                 r = contract_case->run(&p);
         if (p.store != NULL) {

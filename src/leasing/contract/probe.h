@@ -32,21 +32,21 @@ struct lessor_lease_contract_probe {
 
 typedef struct lessor_lease_contract_probe probe_t;
 
-int probe_fail(probe_t *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int lease_probe_fail(probe_t *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-#define EXPECT(p, condition, ...)                            \
-        do {                                                 \
-                if (!(condition))                            \
-                        return probe_fail((p), __VA_ARGS__); \
+#define EXPECT(p, condition, ...)                                  \
+        do {                                                       \
+                if (!(condition))                                  \
+                        return lease_probe_fail((p), __VA_ARGS__); \
         } while (0)
 
 /* That a call answers so. */
-#define EXPECT_CODE(p, call, code)                                                                          \
-        do {                                                                                                \
-                int code_ = (call);                                                                         \
-                if (code_ != (code))                                                                        \
-                        return probe_fail((p), "%s said %s instead of %s", #call, lessor_error_name(code_), \
-                                          lessor_error_name(code));                                         \
+#define EXPECT_CODE(p, call, code)                                                                  \
+        do {                                                                                        \
+                int code_ = (call);                                                                 \
+                if (code_ != (code))                                                                \
+                        return lease_probe_fail((p), "%s said %s instead of %s", #call,             \
+                                                lessor_error_name(code_), lessor_error_name(code)); \
         } while (0)
 
 /* Runs a helper that fails by itself. */
@@ -92,24 +92,24 @@ int beat(probe_t *p, const struct machine *m, struct lessor_rack_beaten *ret_bea
 int poll_again(probe_t *p, const struct machine *m);
 
 /* One check of a poll that has just begun. */
-int claim(probe_t *p, const struct machine *m, struct lessor_lease_grant *ret_grant);
-int claim_gets(probe_t *p, const struct machine *m, const struct lessor_lease *lease,
-               struct lessor_lease_grant *ret_grant); /* may be NULL */
-int claim_gets_nothing(probe_t *p, const struct machine *m, enum lessor_lease_bar bar);
+int probe_claim(probe_t *p, const struct machine *m, struct lessor_lease_grant *ret_grant);
+int probe_claim_gets(probe_t *p, const struct machine *m, const struct lessor_lease *lease,
+                     struct lessor_lease_grant *ret_grant); /* may be NULL */
+int probe_claim_gets_nothing(probe_t *p, const struct machine *m, enum lessor_lease_bar bar);
 
 /* A submitted task that a new machine holds. */
 int held_task(probe_t *p, struct machine *ret_machine, struct lessor_lease_grant *ret_grant);
 
 struct lessor_lease_holder holder_of(const struct machine *m, const struct lessor_lease *lease);
-int complete(probe_t *p, const struct machine *m, const struct lessor_lease *lease,
-             enum lessor_completed expected);
+int probe_complete(probe_t *p, const struct machine *m, const struct lessor_lease *lease,
+                   enum lessor_completed expected);
 int look(probe_t *p, const struct lessor_lease *lease, struct lessor_lease *ret_lease);
 int last_attempt(probe_t *p, const struct lessor_lease *lease, struct lessor_attempt *ret_attempt);
 int end_lease(probe_t *p, const struct lessor_lease *lease, enum lessor_lease_ending ending,
               struct lessor_lease *ret_lease);
 int stops(probe_t *p, const struct machine *m, const struct lessor_lease *lease, bool *ret_stop);
-int sweep(probe_t *p);
-int advance(probe_t *p, int64_t by_ms);
+int probe_sweep(probe_t *p);
+int probe_advance(probe_t *p, int64_t by_ms);
 int reopen(probe_t *p);
 
 /* A text with a number of its own behind it, in the arena. */
@@ -118,7 +118,7 @@ struct lessor_slice name_of(probe_t *p, const char *what);
 struct lessor_slice hash_of(probe_t *p, unsigned number);
 
 /* Waits until so many events of a kind were heard. */
-int hear(probe_t *p, enum lessor_lease_event_kind kind, unsigned n);
+int probe_hear(probe_t *p, enum lessor_lease_event_kind kind, unsigned n);
 
 bool text_is(struct lessor_slice text, const char *expected);
 

@@ -92,7 +92,7 @@ static int an_enrolment_token_ends(probe_t *p)
         EXPECT_CODE(p, lessor_rack_mint_enrolment(p->store, other, other, MINUTE, &expires_ms, NULL), 0);
         EXPECT_CODE(p, lessor_rack_revoke_enrolment(p->store, other, NULL), 0);
         EXPECT_CODE(p, lessor_rack_revoke_enrolment(p->store, other, NULL), LESSOR_E_NOT_FOUND);
-        TRY(advance(p, MINUTE));
+        TRY(probe_advance(p, MINUTE));
         EXPECT_CODE(p, lessor_rack_enroll(p->store, token, &host, LESSOR_SLICE("r"), p->arena, &rack, NULL),
                     LESSOR_E_NOT_FOUND); /* R004 */
         return 0;
@@ -148,21 +148,21 @@ static int tokens_rotate(probe_t *p)
         bool offered = false;
 
         TRY(join(p, NULL, &old));
-        TRY(advance(p, 24 * HOUR));
+        TRY(probe_advance(p, 24 * HOUR));
         TRY(beat_offering(p, &old, first, &offered));
         EXPECT(p, !offered, "an offer at exactly 24 h"); /* R020 */
-        TRY(advance(p, 1));
+        TRY(probe_advance(p, 1));
         TRY(beat_offering(p, &old, first, &offered));
         EXPECT(p, offered, "no offer past 24 h"); /* R021 */
-        TRY(advance(p, HOUR));
+        TRY(probe_advance(p, HOUR));
         TRY(beat_offering(p, &old, second, &offered));
         EXPECT(p, !offered, "another offer within the hour"); /* R025 */
-        TRY(advance(p, 1));
+        TRY(probe_advance(p, 1));
         TRY(beat_offering(p, &old, second, &offered));
         EXPECT(p, offered, "no fresh offer after the hour"); /* R026 */
         EXPECT_CODE(p, lessor_rack_authenticate(p->store, first, p->arena, &caller, NULL),
                     LESSOR_E_NOT_FOUND);
-        TRY(advance(p, 100 * HOUR));
+        TRY(probe_advance(p, 100 * HOUR));
         EXPECT_CODE(p, lessor_rack_authenticate(p->store, old.token, p->arena, &caller, NULL), 0); /* R022 */
         new = old;
         new.token = second;
@@ -170,13 +170,13 @@ static int tokens_rotate(probe_t *p)
         EXPECT(p, !offered, "the beat that promotes was offered one"); /* R028 */
         TRY(beat_offering(p, &old, third, &offered));
         EXPECT(p, !offered, "a token in grace was offered one"); /* R027 */
-        TRY(advance(p, 15 * MINUTE - 1));
+        TRY(probe_advance(p, 15 * MINUTE - 1));
         EXPECT_CODE(p, lessor_rack_authenticate(p->store, old.token, p->arena, &caller, NULL), 0);
         EXPECT(p, caller.status == LESSOR_TOKEN_GRACE, "it is not in grace");
-        TRY(advance(p, 1));
+        TRY(probe_advance(p, 1));
         EXPECT_CODE(p, lessor_rack_authenticate(p->store, old.token, p->arena, &caller, NULL),
                     LESSOR_E_NOT_FOUND); /* R024 */
-        TRY(sweep(p));
+        TRY(probe_sweep(p));
         EXPECT_CODE(p, lessor_rack_authenticate(p->store, second, p->arena, &caller, NULL), 0);
         /* Its age counts from the offer, not from the promotion: it is old enough already. */
         TRY(beat_offering(p, &new, third, &offered));
@@ -192,17 +192,17 @@ static int a_further_rotation_lengthens_no_grace(probe_t *p)
         bool offered = false;
 
         TRY(join(p, NULL, &old));
-        TRY(advance(p, 24 * HOUR + 1));
+        TRY(probe_advance(p, 24 * HOUR + 1));
         TRY(beat_offering(p, &old, second, &offered));
-        TRY(advance(p, 24 * HOUR + 1));
+        TRY(probe_advance(p, 24 * HOUR + 1));
         EXPECT_CODE(p, lessor_rack_authenticate(p->store, second, p->arena, &caller, NULL), 0);
         new = old;
         new.token = second;
-        TRY(advance(p, 10 * MINUTE));
+        TRY(probe_advance(p, 10 * MINUTE));
         TRY(beat_offering(p, &new, third, &offered));
         EXPECT(p, offered, "no offer");
         EXPECT_CODE(p, lessor_rack_authenticate(p->store, third, p->arena, &caller, NULL), 0);
-        TRY(advance(p, 5 * MINUTE));
+        TRY(probe_advance(p, 5 * MINUTE));
         EXPECT_CODE(p, lessor_rack_authenticate(p->store, old.token, p->arena, &caller, NULL),
                     LESSOR_E_NOT_FOUND); /* R029 */
         EXPECT_CODE(p, lessor_rack_authenticate(p->store, second, p->arena, &caller, NULL), 0);
@@ -216,7 +216,7 @@ static int of_simultaneous_beats_one_is_offered_a_token(probe_t *p)
         struct machine m;
 
         TRY(join(p, NULL, &m));
-        TRY(advance(p, 24 * HOUR + 1));
+        TRY(probe_advance(p, 24 * HOUR + 1));
         b = (struct lessor_rack_beat){.rack_id = m.id,
                                       .boot_id = LESSOR_SLICE("boot-1"),
                                       .agent_version = LESSOR_SLICE("0.5.0"),
@@ -263,7 +263,7 @@ static int deregistration_revokes_everything(probe_t *p)
         now = list.items[0];
         EXPECT(p, now.status == LESSOR_LEASE_SUPERSEDED && now.cause == LESSOR_CAUSE_DEREGISTERED,
                "its lease is not superseded");
-        return hear(p, LESSOR_EVENT_ATTEMPT_ENDED, 1);
+        return probe_hear(p, LESSOR_EVENT_ATTEMPT_ENDED, 1);
 }
 
 static int the_first_boot_is_adopted(probe_t *p)
@@ -275,10 +275,10 @@ static int the_first_boot_is_adopted(probe_t *p)
         EXPECT_CODE(p, lessor_rack_set_policy(p->store, true, NULL), 0);
         TRY(submit(p, &(struct work){0}, &lease));
         TRY(enroll(p, NULL, &m));
-        TRY(claim_gets_nothing(p, &m, LESSOR_BAR_QUARANTINE)); /* R032 */
+        TRY(probe_claim_gets_nothing(p, &m, LESSOR_BAR_QUARANTINE)); /* R032 */
         TRY(beat(p, &m, &beaten));
         EXPECT(p, !beaten.pending_approval, "the first boot is not adopted"); /* R030 */
-        return claim_gets(p, &m, &lease, NULL);
+        return probe_claim_gets(p, &m, &lease, NULL);
 }
 
 static int a_new_boot_waits_for_approval(probe_t *p)
@@ -296,7 +296,7 @@ static int a_new_boot_waits_for_approval(probe_t *p)
         m.boot = "boot-2";
         TRY(beat(p, &m, &beaten));
         EXPECT(p, beaten.pending_approval, "a new boot is not pending"); /* R033 */
-        TRY(claim_gets_nothing(p, &m, LESSOR_BAR_QUARANTINE));           /* R031 */
+        TRY(probe_claim_gets_nothing(p, &m, LESSOR_BAR_QUARANTINE));     /* R031 */
         struct lessor_lease_holder holder = holder_of(&m, &grant.lease);
         EXPECT_CODE(p, lessor_lease_extend(p->store, &holder, &deadline_ms, NULL), 0); /* R037 */
         EXPECT_CODE(p, lessor_rack_get(p->store, m.id, p->arena, &rack, NULL), 0);
@@ -306,7 +306,7 @@ static int a_new_boot_waits_for_approval(probe_t *p)
         EXPECT_CODE(p, lessor_rack_approve(p->store, LESSOR_SLICE("no"), LESSOR_SLICE("boot-2"), NULL),
                     LESSOR_E_NOT_FOUND);
         EXPECT_CODE(p, lessor_rack_approve(p->store, m.id, LESSOR_SLICE("boot-2"), NULL), 0);
-        return claim_gets(p, &m, &lease, NULL); /* R034 */
+        return probe_claim_gets(p, &m, &lease, NULL); /* R034 */
 }
 
 static int without_the_policy_any_boot_is_granted_work(probe_t *p)
@@ -317,8 +317,8 @@ static int without_the_policy_any_boot_is_granted_work(probe_t *p)
         TRY(join(p, NULL, &m));
         TRY(submit(p, &(struct work){0}, &lease));
         m.boot = "boot-9";
-        TRY(claim_gets(p, &m, &lease, NULL)); /* R036 */
-        return hear(p, LESSOR_EVENT_POLICY, 0);
+        TRY(probe_claim_gets(p, &m, &lease, NULL)); /* R036 */
+        return probe_hear(p, LESSOR_EVENT_POLICY, 0);
 }
 
 static int old_agents_are_refused(probe_t *p)
@@ -343,7 +343,7 @@ static int old_agents_are_refused(probe_t *p)
         EXPECT(p, rack.n_tiers == 1 && text_is(rack.tiers[0], "new"), "its tiers were not taken"); /* R042 */
         m.version = "0.10.0";
         TRY(beat(p, &m, NULL));
-        return claim_gets(p, &m, &lease, NULL); /* R044, R045 */
+        return probe_claim_gets(p, &m, &lease, NULL); /* R044, R045 */
 }
 
 static int a_beat_updates_what_it_reports(probe_t *p)
@@ -355,7 +355,7 @@ static int a_beat_updates_what_it_reports(probe_t *p)
 
         TRY(join(p, "a b", &m));
         EXPECT_CODE(p, lessor_rack_get(p->store, m.id, p->arena, &before, NULL), 0);
-        TRY(advance(p, 1000));
+        TRY(probe_advance(p, 1000));
         struct lessor_rack_beat b = {.rack_id = m.id,
                                      .boot_id = LESSOR_SLICE("boot-7"),
                                      .agent_version = LESSOR_SLICE("7.0.0"),
@@ -371,7 +371,7 @@ static int a_beat_updates_what_it_reports(probe_t *p)
         EXPECT(p, after.n_tiers == 2 && after.capacity == 2 && text_is(after.label, "a machine"),
                "something else changed");
         TRY(submit(p, &(struct work){.tier = "a"}, &lease));
-        TRY(claim_gets_nothing(p, &m, LESSOR_BAR_UNHEALTHY));
+        TRY(probe_claim_gets_nothing(p, &m, LESSOR_BAR_UNHEALTHY));
         EXPECT_CODE(p, lessor_rack_get(p->store, m.id, p->arena, &after, NULL), 0);
         EXPECT(p, after.last_poll_ms != 0 && before.last_poll_ms == 0, "the poll is not noted");
         return 0;
@@ -386,10 +386,10 @@ static int a_draining_rack_keeps_what_it_has(probe_t *p)
         TRY(held_task(p, &m, &grant));
         TRY(submit(p, &(struct work){0}, &lease));
         EXPECT_CODE(p, lessor_rack_drain(p->store, m.id, true, NULL), 0);
-        TRY(claim_gets_nothing(p, &m, LESSOR_BAR_DRAINING));
-        TRY(complete(p, &m, &grant.lease, LESSOR_COMPLETED_RECORDED));
+        TRY(probe_claim_gets_nothing(p, &m, LESSOR_BAR_DRAINING));
+        TRY(probe_complete(p, &m, &grant.lease, LESSOR_COMPLETED_RECORDED));
         EXPECT_CODE(p, lessor_rack_drain(p->store, m.id, false, NULL), 0);
-        return claim_gets(p, &m, &lease, NULL);
+        return probe_claim_gets(p, &m, &lease, NULL);
 }
 
 static int tokens_and_racks_outlast_a_restart(probe_t *p)
@@ -401,7 +401,7 @@ static int tokens_and_racks_outlast_a_restart(probe_t *p)
         int64_t expires_ms;
 
         TRY(join(p, "a b", &old));
-        TRY(advance(p, 24 * HOUR + 1));
+        TRY(probe_advance(p, 24 * HOUR + 1));
         TRY(beat_offering(p, &old, LESSOR_SLICE("s1"), &offered));
         EXPECT_CODE(p, lessor_rack_authenticate(p->store, LESSOR_SLICE("s1"), p->arena, &caller, NULL), 0);
         EXPECT_CODE(p,
@@ -417,7 +417,7 @@ static int tokens_and_racks_outlast_a_restart(probe_t *p)
         EXPECT_CODE(p, lessor_rack_authenticate(p->store, new.token, p->arena, &caller, NULL), 0);
         EXPECT(p, caller.status == LESSOR_TOKEN_CURRENT, "the promotion is forgotten");
         EXPECT_CODE(p, lessor_rack_revoke_enrolment(p->store, LESSOR_SLICE("e"), NULL), 0);
-        TRY(advance(p, 15 * MINUTE));
+        TRY(probe_advance(p, 15 * MINUTE));
         EXPECT_CODE(p, lessor_rack_authenticate(p->store, old.token, p->arena, &caller, NULL),
                     LESSOR_E_NOT_FOUND);
         return 0;

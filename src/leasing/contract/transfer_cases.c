@@ -106,11 +106,11 @@ static int a_url_ends_and_is_given_again(probe_t *p)
         TRY(held_task(p, &m, &grant));
         holder = holder_of(&m, &grant.lease);
         TRY(transfer_as(p, &holder, &(struct wish){.need = 1, .output = 2}, 0, &first));
-        TRY(advance(p, 15 * MINUTE - 1));
+        TRY(probe_advance(p, 15 * MINUTE - 1));
         TRY(opens(p, first.need_ids[0], false, 0));
         TRY(opens(p, first.output_ids[0], true, 0));
         TRY(transfer_as(p, &holder, &(struct wish){.need = 1}, 0, &second)); /* does not lengthen it */
-        TRY(advance(p, 1));
+        TRY(probe_advance(p, 1));
         TRY(opens(p, first.need_ids[0], false, LESSOR_E_NOT_FOUND)); /* R117 */
         TRY(opens(p, first.output_ids[0], true, LESSOR_E_NOT_FOUND));
         TRY(transfer_as(p, &holder, &(struct wish){.need = 1, .output = 2}, 0, &second));
@@ -149,8 +149,8 @@ static int an_object_is_committed_by_its_receipt(probe_t *p)
                 TRY(transfer_as(p, &holder, &(struct wish){.commit = 1, .version = "r1"}, 0, &answer));
                 EXPECT(p, answer.committed[0], "not committed"); /* R114 */
         }
-        TRY(complete(p, &m, &grant.lease, LESSOR_COMPLETED_RECORDED));
-        return hear(p, LESSOR_EVENT_DISCARDED, 0);
+        TRY(probe_complete(p, &m, &grant.lease, LESSOR_COMPLETED_RECORDED));
+        return probe_hear(p, LESSOR_EVENT_DISCARDED, 0);
 }
 
 static int what_is_held_needs_no_url(probe_t *p)
@@ -285,7 +285,7 @@ static int functions_write_nothing(probe_t *p)
 
         TRY(join(p, NULL, &m));
         TRY(submit(p, &(struct work){.mode = LESSOR_LEASE_FUNCTION}, &lease));
-        TRY(claim_gets(p, &m, &lease, NULL));
+        TRY(probe_claim_gets(p, &m, &lease, NULL));
         holder = holder_of(&m, &lease);
         TRY(transfer_as(p, &holder, &(struct wish){.output = 1}, LESSOR_E_PERMISSION, &answer)); /* R107 */
         TRY(transfer_as(p, &holder, &(struct wish){.commit = 1, .version = "r"}, LESSOR_E_PERMISSION,
@@ -316,7 +316,7 @@ static int urls_die_with_their_claim(probe_t *p)
                 EXPECT(p, wants, "the receipt is not wanted");
                 switch (how) {
                 case 0:
-                        TRY(complete(p, &m, &grant.lease, LESSOR_COMPLETED_RECORDED));
+                        TRY(probe_complete(p, &m, &grant.lease, LESSOR_COMPLETED_RECORDED));
                         break;
                 case 1:
                         TRY(end_lease(p, &grant.lease, LESSOR_END_CANCEL, &now));
@@ -332,8 +332,8 @@ static int urls_die_with_their_claim(probe_t *p)
                         TRY(end_lease(p, &grant.lease, LESSOR_END_CANCEL, &now));
                         break;
                 default:
-                        TRY(advance(p, VISIBILITY + 1));
-                        TRY(claim_gets(p, &other, &grant.lease, NULL));
+                        TRY(probe_advance(p, VISIBILITY + 1));
+                        TRY(probe_claim_gets(p, &other, &grant.lease, NULL));
                         break;
                 }
                 TRY(opens(p, answer.need_ids[0], false, LESSOR_E_NOT_FOUND)); /* R116 */
@@ -342,7 +342,7 @@ static int urls_die_with_their_claim(probe_t *p)
                         p,
                         lessor_capability_stored(p->store, id, LESSOR_SLICE("late"), p->arena, &stands, NULL),
                         LESSOR_E_NOT_FOUND);
-                TRY(hear(p, LESSOR_EVENT_DISCARDED, (unsigned)how + 1)); /* R115 */
+                TRY(probe_hear(p, LESSOR_EVENT_DISCARDED, (unsigned)how + 1)); /* R115 */
                 EXPECT(p, text_is(lessor_slice_of(p->receipt), receipt), "another receipt was discarded");
                 EXPECT_CODE(p, lessor_capability_wants(p->store, lessor_slice_of(receipt), &wants, NULL), 0);
                 EXPECT(p, !wants, "the receipt is still wanted");
@@ -380,7 +380,7 @@ static int a_staged_output_is_taken_in_at_completion(probe_t *p)
         c.upload_id = answer.staged_id;
         EXPECT_CODE(p, lessor_lease_complete(p->store, &c, p->arena, &how, NULL, NULL), 0);
         EXPECT(p, how == LESSOR_COMPLETED_RECORDED, "completion was %d", (int)how);
-        return hear(p, LESSOR_EVENT_DISCARDED, 0);
+        return probe_hear(p, LESSOR_EVENT_DISCARDED, 0);
 }
 
 static int targets_and_receipts_outlast_a_restart(probe_t *p)
