@@ -8,6 +8,8 @@
 #include "http/internal.h"
 #include "lessor/error.h"
 
+#define USUAL_ANSWER 1000u
+
 struct error_name {
         unsigned status;
         const char *name; /* "error" of the body */
@@ -75,6 +77,17 @@ void answer_drop(struct request *r)
         r->answer_text = (struct lessor_slice){NULL, 0};
         r->answer_response = NULL;
         r->content_type = NULL;
+}
+
+struct buf http_answer_buffer(struct http_request *request)
+{
+        struct request *r = request_of(request);
+        struct buf buffer = r->spare;
+
+        buf_init(&r->spare);
+        /* One block that malloc hands out in passing, instead of four that grow into each other. */
+        (void)buf_reserve(&buffer, USUAL_ANSWER);
+        return buffer;
 }
 
 void http_answer(struct http_request *request, unsigned status, const char *content_type, struct buf *body)

@@ -118,6 +118,12 @@ struct lessor_slice http_host(struct http_request *request);
 bool http_peer_uid(struct http_request *request, uint32_t *ret_uid);
 
 /*
+ * An empty buffer for an answer: the one of an earlier request, so that an answer of usual size takes no
+ * memory. The caller's, until http_answer() takes it.
+ */
+struct buf http_answer_buffer(struct http_request *request);
+
+/*
  * Answers. Takes the buffer's memory on every return; `body` is empty afterwards. A buffer in which an append
  * failed is answered 500, so a handler need not look. The first answer of a request counts.
  *

@@ -204,6 +204,7 @@ struct request {
         unsigned status;
         const char *content_type;
         struct buf answer;
+        struct buf spare;                /* empty, of an earlier request's answer */
         struct lessor_slice answer_text; /* what is sent: the buffer's or somebody else's */
         struct MHD_Response *(*answer_response)(struct request *r); /* NULL: answer_text is what is sent */
         void *answer_object;                                        /* of answer_response; in the arena */

@@ -11,6 +11,8 @@
 /* A body's buffer up to this is kept for the next request. */
 #define KEPT_BODY     65536u
 #define KEPT_REQUESTS 256u
+/* An answer's buffer likewise. */
+#define KEPT_ANSWER 4096u
 
 struct request *request_free(struct request *r)
 {
@@ -19,6 +21,7 @@ struct request *request_free(struct request *r)
         r->public.arena = lessor_arena_free(r->public.arena);
         buf_done(&r->body);
         buf_done(&r->answer);
+        buf_done(&r->spare);
         free(r);
         return NULL;
 }
@@ -40,10 +43,28 @@ static struct request *request_new(struct worker *worker)
         return r->public.arena == NULL ? request_free(r) : r;
 }
 
+/* The buffer that is worth keeping for the next answer, or an empty one; the request has neither afterwards.
+ */
+static struct buf keep_answer(struct request *r)
+{
+        struct buf kept = r->spare;
+
+        if (r->answer.p != NULL && r->answer.cap <= KEPT_ANSWER) {
+                buf_done(&kept);
+                kept = r->answer;
+                buf_clear(&kept);
+        } else {
+                buf_done(&r->answer);
+        }
+        buf_init(&r->answer);
+        buf_init(&r->spare);
+        return kept;
+}
+
 void request_release(struct worker *worker, struct request *r)
 {
         struct lessor_arena *arena = r->public.arena;
-        struct buf body = r->body;
+        struct buf body = r->body, spare;
 
         if (r->charged > 0)
                 atomic_fetch_sub_explicit(&r->server->body_memory, r->charged, memory_order_relaxed);
@@ -56,9 +77,12 @@ void request_release(struct worker *worker, struct request *r)
                 buf_done(&body);
         else
                 buf_clear(&body);
-        buf_done(&r->answer);
-        *r = (struct request){
-                .server = worker->server, .public.arena = arena, .body = body, .next_free = worker->free};
+        spare = keep_answer(r);
+        *r = (struct request){.server = worker->server,
+                              .public.arena = arena,
+                              .body = body,
+                              .spare = spare,
+                              .next_free = worker->free};
         worker->free = r;
         worker->n_free++;
 }

@@ -17,7 +17,6 @@
 #include "wire/handshake.h"
 #include "wire/relay_shapes.h"
 
-#define USUAL_ANSWER 1000u
 /* Parsing a body up to this leaves an arena that is worth keeping, and not too large to. */
 #define USUAL_BODY 4096u
 
@@ -214,10 +213,8 @@ static void answer(struct relay_call *call, unsigned status, struct buf *body)
 
 void relay_call_answer(struct relay_call *call, const struct message_table *table, const void *message)
 {
-        struct buf body = {0};
+        struct buf body = http_answer_buffer(call->http);
 
-        /* One block that malloc hands out in passing, instead of four that grow into each other. */
-        (void)buf_reserve(&body, USUAL_ANSWER);
         message_append(table, message, &body);
         answer(call, 200, &body);
 }
