@@ -201,7 +201,7 @@ int tree_hash_file(int file, char ret_hash[SHA256_HEX_LEN + 1], int64_t *ret_siz
 /* An open file, which the caller closes. */
 static int pack_open_file(struct packer *p, int file, const struct stat *st, struct tree_node *node)
 {
-        char hash[SHA256_HEX_LEN + 1];
+        char hash[SHA256_HEX_LEN + 1] = "";
         struct tree_object object = {
                 .hash = hash_view(hash), .size = st->st_size, .fd = file, .path = buf_view(&p->path)};
         int r;
