@@ -147,7 +147,8 @@ static int open_house(struct racks *r, const struct options *o)
                                                 .events = r->events};
 
         return housekeeper_new(&(struct housekeeper_options){.collect_ms = o->rack.collect_ms,
-                                                             .collect_grace_ms = o->rack.collect_grace_ms},
+                                                             .collect_grace_ms = o->rack.collect_grace_ms,
+                                                             .retention_ms = o->rack.retention_ms},
                                &parts, &r->house);
 }
 

@@ -4,14 +4,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/macro.h"
 #include "lessor/object_store.h"
+#include "objects/fs_internal.h"
 #include "objects/log_head.h"
 
 #define DEFAULT_LOW_SPACE_BYTES INT64_C(16777216)
@@ -541,4 +544,121 @@ int log_files_remove(struct log_files *logs, const struct log_key *key)
                         r = object_io_error(errno);
         }
         return r == LESSOR_E_NOT_FOUND ? 0 : r;
+}
+
+/* --- Sweeping --- */
+
+struct sweep {
+        struct log_files *logs;
+        int64_t before_ms; /* written to last before this; epoch ms */
+        int (*wants)(void *context, const struct log_key *key);
+        void *context;
+        size_t n_removed;
+};
+
+/* The key in "TASK.INPUTS.EXECUTION.STREAM", borrowed from the name. */
+static bool key_of(const char *name, struct lessor_slice repo, struct log_key *ret_key)
+{
+        const size_t hash = SHA256_HEX_LEN, before = 2 * (hash + 1);
+        const char *dot = strrchr(name, '.');
+
+        if (strlen(name) <= before || name[hash] != '.' || name[before - 1] != '.' || dot < name + before ||
+            (strcmp(dot + 1, suffixes[LOG_STDOUT]) != 0 && strcmp(dot + 1, suffixes[LOG_STDERR]) != 0))
+                return false;
+        *ret_key = (struct log_key){repo,
+                                    {name, hash},
+                                    {name + hash + 1, hash},
+                                    {name + before, (size_t)(dot - (name + before))}};
+        return key_valid(ret_key);
+}
+
+/* When either stream was written to last; 0: neither is there (any more). */
+static int last_written(int dir, const struct log_key *key, int64_t *ret_ms)
+{
+        int64_t last_ms = 0;
+
+        for (int i = 0; i < N_LOG_STREAMS; i++) {
+                _cleanup_(buf_done) struct buf name;
+                struct stat st;
+                int r;
+
+                buf_init(&name);
+                r = name_of(key, (enum log_stream)i, &name);
+                if (r < 0)
+                        return r;
+                if (fstatat(dir, name.p, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+                        int64_t ms = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
+
+                        last_ms = ms > last_ms ? ms : last_ms;
+                }
+        }
+        *ret_ms = last_ms;
+        return 0;
+}
+
+static int sweep_attempt(struct sweep *sweep, int dir, const struct log_key *key)
+{
+        int64_t last_ms = 0;
+        int r = last_written(dir, key, &last_ms);
+
+        if (r < 0 || last_ms == 0 || last_ms >= sweep->before_ms)
+                return r;
+        r = sweep->wants(sweep->context, key);
+        if (r != 0)
+                return r < 0 ? r : 0;
+        r = log_files_remove(sweep->logs, key);
+        sweep->n_removed += r == 0;
+        return r;
+}
+
+/* Calls for each entry of a directory below another one; one that is none is passed over. */
+static int sweep_shard(struct sweep *sweep, int repo, struct lessor_slice repo_name, const char *shard)
+{
+        _cleanup_(fs_entries_close) DIR *entries = NULL;
+        _cleanup_(object_io_close) int dir = -1;
+        const char *name;
+        int r = step_into(sweep->logs, repo, lessor_slice_of(shard), false, &dir);
+
+        if (r == 0)
+                r = fs_entries(dir, &entries);
+        while (r == 0 && (name = fs_each(entries)) != NULL) {
+                struct log_key key;
+
+                if (key_of(name, repo_name, &key))
+                        r = sweep_attempt(sweep, dir, &key);
+        }
+        return r == LESSOR_E_NOT_FOUND ? 0 : r;
+}
+
+static int sweep_repo(struct sweep *sweep, const char *repo_name)
+{
+        _cleanup_(fs_entries_close) DIR *entries = NULL;
+        _cleanup_(object_io_close) int repo = -1;
+        const char *shard;
+        int r = step_into(sweep->logs, sweep->logs->root, lessor_slice_of(repo_name), false, &repo);
+
+        if (r == 0)
+                r = fs_entries(repo, &entries);
+        while (r == 0 && (shard = fs_each(entries)) != NULL)
+                r = sweep_shard(sweep, repo, lessor_slice_of(repo_name), shard);
+        return r == LESSOR_E_NOT_FOUND ? 0 : r;
+}
+
+int log_files_sweep(struct log_files *logs, int64_t min_age_ms,
+                    int (*wants)(void *context, const struct log_key *key), void *context,
+                    size_t *ret_n_removed)
+{
+        struct sweep sweep = {.logs = logs,
+                              .before_ms = clock_now_ms(clock_wall()) - min_age_ms,
+                              .wants = wants,
+                              .context = context};
+        _cleanup_(fs_entries_close) DIR *repos = NULL;
+        const char *repo;
+        int r = fs_entries(logs->root, &repos);
+
+        while (r == 0 && (repo = fs_each(repos)) != NULL)
+                if (lessor_object_repo_valid(lessor_slice_of(repo)))
+                        r = sweep_repo(&sweep, repo);
+        *ret_n_removed = sweep.n_removed;
+        return r;
 }

@@ -106,4 +106,14 @@ int log_files_locate(struct log_files *logs, const struct log_key *key, enum log
 /* Removes both streams of an attempt. Returns 0, also when there are none; LESSOR_E_IO and the like. */
 int log_files_remove(struct log_files *logs, const struct log_key *key);
 
+/*
+ * Removes the logs that nobody wants: those of attempts which were forgotten while nobody could remove them.
+ *
+ * min_age_ms  those that were written to within this time stay, by the clock of the file system
+ * wants       answers 1 (keep), 0 (remove) or an error, which ends the sweep and is returned
+ */
+int log_files_sweep(struct log_files *logs, int64_t min_age_ms,
+                    int (*wants)(void *context, const struct log_key *key), void *context,
+                    size_t *ret_n_removed);
+
 #endif

@@ -144,6 +144,8 @@ static void write_racks(const struct rack_figures *f, struct buf *out)
             f->webhooks.n_failed);
         one(out, "lessor_webhook_dropped_total", "counter", "Events that webhooks were too slow for.",
             f->webhooks.n_dropped);
+        one(out, "lessor_transfers", "gauge", "Objects that are on their way now, in or out.",
+            f->n_transfers);
         one(out, "lessor_racks_waiting", "gauge", "Polls and watches of racks that wait now.", f->n_waiting);
 }
 

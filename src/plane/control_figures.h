@@ -23,6 +23,7 @@ struct rack_figures {
         int store_check;                /* 0, or why it cannot be written */
         size_t n_states[N_RACK_STATES]; /* racks */
         size_t n_waiting;               /* polls and watches of theirs */
+        size_t n_transfers;             /* objects on their way */
         struct webhook_totals webhooks;
 };
 

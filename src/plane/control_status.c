@@ -102,7 +102,8 @@ static int read_racks(struct control_call *call, struct rack_figures *ret_racks)
 {
         const struct rack_plane *plane = call->parts->rack;
         struct lessor_lease_store *store = plane->parts.store;
-        struct rack_figures f = {.n_waiting = rack_plane_n_waiting(plane)};
+        struct rack_figures f = {.n_waiting = rack_plane_n_waiting(plane),
+                                 .n_transfers = rack_plane_n_transfers(plane)};
         struct lessor_ticket ticket; /* of what is only counted */
         struct lessor_rack_list racks = {0};
         int64_t now_ms = 0;

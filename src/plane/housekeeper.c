@@ -16,6 +16,10 @@
 #define SWEEP_STAGED_MS     600000
 #define SWEEP_STAGED_AGE_MS 900000
 
+/* The same for logs, which can be had as long as their lease is kept, and this much longer. */
+#define SWEEP_LOGS_MS     3600000
+#define SWEEP_LOGS_AGE_MS 86400000
+
 /* Chores that wait, at most; beyond it they are dropped and left to the sweeps. */
 #define CHORES_MAX 1048576
 
@@ -49,8 +53,8 @@ struct housekeeper {
         size_t n_dropped;
         uint64_t n_heard, n_done;
         bool stopping;
-        bool deaf;                          /* the thread has ended */
-        int64_t sweep_at_ms, collect_at_ms; /* monotonic; INT64_MAX: never */
+        bool deaf;                                            /* the thread has ended */
+        int64_t sweep_at_ms, sweep_logs_at_ms, collect_at_ms; /* monotonic; INT64_MAX: never */
 };
 
 /* --- Hearing --- */
@@ -190,6 +194,36 @@ static void sweep_staged(struct housekeeper *house)
                 log_info("uploads-swept", LOG_INT("uploads", (int64_t)n));
 }
 
+/* Whether there is a lease that the log may be of. One that was ended while it waited is not found, but its
+ * log has its age by then. */
+static int wants_log(void *context, const struct log_key *key)
+{
+        struct housekeeper *house = context;
+        struct lessor_arena *arena = lessor_arena_new();
+        struct lessor_ticket ticket;
+        struct lessor_lease lease;
+        int e;
+
+        if (arena == NULL)
+                return LESSOR_E_NOMEM;
+        e = lessor_lease_find(house->parts.store, key->repo, key->task_hash, key->inputs_hash, 0, arena,
+                              &lease, &ticket);
+        lessor_arena_free(arena);
+        return e == LESSOR_E_NOT_FOUND ? 0 : e < 0 ? e : 1;
+}
+
+static void sweep_logs(struct housekeeper *house)
+{
+        size_t n = 0;
+        int e = log_files_sweep(house->parts.logs, house->options.retention_ms + SWEEP_LOGS_AGE_MS, wants_log,
+                                house, &n);
+
+        if (e < 0)
+                log_warning("logs-not-swept", LOG_ERROR_CODE(e));
+        else if (n > 0)
+                log_info("logs-swept", LOG_INT("attempts", (int64_t)n));
+}
+
 static void collect(struct housekeeper *house)
 {
         struct lessor_object_collected collected;
@@ -218,6 +252,10 @@ static void do_regular(struct housekeeper *house)
                 sweep_staged(house);
                 house->sweep_at_ms = after(SWEEP_STAGED_MS);
         }
+        if (house->sweep_logs_at_ms <= clock_monotonic_ms()) {
+                sweep_logs(house);
+                house->sweep_logs_at_ms = after(SWEEP_LOGS_MS);
+        }
         if (house->collect_at_ms <= clock_monotonic_ms()) {
                 collect(house);
                 house->collect_at_ms = after(house->options.collect_ms);
@@ -227,8 +265,14 @@ static void do_regular(struct housekeeper *house)
 /* With the lock. Until there is a chore, or it is time for something. */
 static void wait_for_work(struct housekeeper *house)
 {
-        int64_t at_ms = house->sweep_at_ms < house->collect_at_ms ? house->sweep_at_ms : house->collect_at_ms;
-        const struct timespec until = {.tv_sec = (time_t)(at_ms / 1000), .tv_nsec = (at_ms % 1000) * 1000000};
+        int64_t at_ms = house->sweep_at_ms;
+        struct timespec until;
+
+        if (house->sweep_logs_at_ms < at_ms)
+                at_ms = house->sweep_logs_at_ms;
+        if (house->collect_at_ms < at_ms)
+                at_ms = house->collect_at_ms;
+        until = (struct timespec){.tv_sec = (time_t)(at_ms / 1000), .tv_nsec = (at_ms % 1000) * 1000000};
 
         while (house->first == NULL && !house->stopping && clock_monotonic_ms() < at_ms)
                 pthread_cond_timedwait(&house->changed, &house->lock, &until);
@@ -303,7 +347,7 @@ int housekeeper_new(const struct housekeeper_options *options, const struct hous
         house->options = *options;
         house->parts = *parts;
         house->last = &house->first;
-        house->sweep_at_ms = clock_monotonic_ms();
+        house->sweep_at_ms = house->sweep_logs_at_ms = clock_monotonic_ms();
         house->collect_at_ms = options->collect_ms > 0 ? after(options->collect_ms) : INT64_MAX;
         pthread_mutex_init(&house->lock, NULL);
         init_condition(&house->changed);

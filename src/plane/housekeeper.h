@@ -12,7 +12,7 @@
  * Does on a thread of its own what follows from the lease store's events and has to wait for the disk: an
  * attempt's stderr says why it ended (rack-protocol 10), uploads that were never committed are deleted
  * (section 7), the logs of forgotten leases go, and transfers whose lease has ended are cut off. Besides, it
- * looks now and then for uploads that a crash left behind, and collects objects that nobody needs
+ * looks now and then for uploads and logs that a crash left behind, and collects objects that nobody needs
  * (plane/collection.h).
  *
  * All of that is best effort, in the order of the events: what fails is logged, and nothing else depends on
@@ -23,6 +23,7 @@ struct housekeeper;
 struct housekeeper_options {
         int64_t collect_ms; /* from one collection of objects to the next; 0: none but those asked for */
         int64_t collect_grace_ms;
+        int64_t retention_ms; /* of leases that have ended, and so of their logs */
 };
 
 /* All borrowed, and outlive it. */

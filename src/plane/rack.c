@@ -152,3 +152,8 @@ size_t rack_plane_n_waiting(const struct rack_plane *plane)
 {
         return waiting_count(plane->waiting);
 }
+
+size_t rack_plane_n_transfers(const struct rack_plane *plane)
+{
+        return transfers_count(plane->transfers);
+}

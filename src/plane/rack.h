@@ -84,6 +84,9 @@ struct rack_plane *rack_plane_free(struct rack_plane *plane);
  */
 const struct http_route *rack_routes(const struct rack_plane *plane);
 
+/* How many objects are on their way right now, in or out. */
+size_t rack_plane_n_transfers(const struct rack_plane *plane);
+
 /* How many racks wait for a lease right now, or for a cancellation. */
 size_t rack_plane_n_waiting(const struct rack_plane *plane);
 

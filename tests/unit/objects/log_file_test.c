@@ -434,6 +434,81 @@ static void a_place_is_where_reading_finds_the_bytes(void **state)
         log_files_free(logs);
 }
 
+/* What the sweep asked about, and its answer. */
+struct asked {
+        unsigned n;
+        int answer;
+        char texts[256]; /* of the last key */
+};
+
+static int answer_wants(void *context, const struct log_key *about)
+{
+        struct asked *asked = context;
+
+        asked->n++;
+        snprintf(asked->texts, sizeof(asked->texts), "%.*s %.*s %.*s %.*s", (int)about->repo.n, about->repo.p,
+                 (int)about->task_hash.n, about->task_hash.p, (int)about->inputs_hash.n, about->inputs_hash.p,
+                 (int)about->execution_id.n, about->execution_id.p);
+        return asked->answer;
+}
+
+/* Sweeps what is older than an hour; how many attempts went. */
+static size_t sweep(struct log_files *logs, struct asked *asked)
+{
+        size_t n = 99;
+
+        asked->n = 0;
+        assert_int_equal(log_files_sweep(logs, 3600000, answer_wants, asked, &n), 0);
+        return n;
+}
+
+static void old_logs_that_nobody_wants_are_swept(void **state)
+{
+        struct world *w = *state;
+        struct log_files *logs = open_logs(w, NULL, 0);
+        struct asked asked = {.answer = 0};
+        size_t n;
+
+        assert_int_equal(sweep(logs, &asked), 0); /* there are none */
+        assert_int_equal(append(logs, LOG_STDOUT, SLICE("text")), 0);
+        world_shell(w, "touch logs/main/e3/notes logs/notes");
+        assert_int_equal(sweep(logs, &asked), 0);
+        assert_int_equal(asked.n, 0); /* young */
+        world_shell(w, "touch -d '2 hours ago' logs/main/e3/*");
+        asked.answer = 1;
+        assert_int_equal(sweep(logs, &asked), 0);
+        assert_int_equal(asked.n, world_count(w, "logs/main/e3") - 1); /* of each stream that there is */
+        assert_string_equal(asked.texts, "main " HASH " " HASH " 0191e1a0-0000-7000-8000-000000000001");
+        assert_log(logs, LOG_STDOUT, SLICE("text"));
+        asked.answer = LESSOR_E_UNAVAILABLE;
+        assert_int_equal(log_files_sweep(logs, 3600000, answer_wants, &asked, &n), LESSOR_E_UNAVAILABLE);
+        assert_log(logs, LOG_STDOUT, SLICE("text"));
+        asked.answer = 0;
+        assert_int_equal(sweep(logs, &asked), 1);
+        assert_int_equal(asked.n, 1);
+        assert_log(logs, LOG_STDOUT, SLICE(""));
+        assert_int_equal(world_count(w, "logs"), 2); /* what is no log stays */
+        log_files_free(logs);
+}
+
+/* One stream may have been silent for long. */
+static void a_log_is_as_young_as_its_younger_stream(void **state)
+{
+        struct world *w = *state;
+        struct log_files *logs = open_logs(w, NULL, 0);
+        struct asked asked = {.answer = 0};
+
+        assert_int_equal(append(logs, LOG_STDOUT, SLICE("out")), 0);
+        assert_int_equal(append(logs, LOG_STDERR, SLICE("err")), 0);
+        world_shell(w, "touch -d '2 hours ago' logs/main/e3/*.stdout");
+        assert_int_equal(sweep(logs, &asked), 0);
+        assert_int_equal(asked.n, 0);
+        assert_log(logs, LOG_STDOUT, SLICE("out"));
+        world_shell(w, "touch -d '2 hours ago' logs/main/e3/*");
+        assert_int_equal(sweep(logs, &asked), 1);
+        log_files_free(logs);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 
 int main(void)
@@ -451,6 +526,8 @@ int main(void)
                 TEST(a_damaged_file_is_called_so),
                 TEST(appends_of_many_threads_stay_whole),
                 TEST(a_place_is_where_reading_finds_the_bytes),
+                TEST(old_logs_that_nobody_wants_are_swept),
+                TEST(a_log_is_as_young_as_its_younger_stream),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
