@@ -351,7 +351,7 @@ static int sqlite_candidates(struct lessor_lease_store *base, const struct lesso
         for (size_t i = 0; r == 0 && i < ret_leases->n; i++)
                 locate(leases[i], LESSOR_WITH_EVENT, &where[i]);
         own = committer_part(&s->committer);
-        if (r < 0)
+        if (r < 0 || where == NULL)
                 return committer_wait(&s->committer, own, ticket, r);
         for (size_t i = 0; i < ret_leases->n; i++) {
                 struct lessor_lease candidate = ret_leases->items[i];

@@ -4,15 +4,19 @@
 #include "database/sqlite_db.h"
 #include "leasing/sqlite_internal.h"
 
+static const char lease_sql[] =
+        "REPLACE INTO leasing_lease VALUES"
+        "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
+static const char attempt_sql[] = "REPLACE INTO leasing_attempt VALUES"
+                                  "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+
 /* clang-format off */
 static const char *const write_sql[N_WRITE_KINDS] = {
-        [WRITE_LEASE] = "REPLACE INTO leasing_lease VALUES"
-                        "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+        [WRITE_LEASE] = lease_sql,
         [WRITE_STATE] = "REPLACE INTO leasing_state VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         [WRITE_EVENT] = "REPLACE INTO leasing_event VALUES(?1, ?2)",
         [WRITE_RESULT] = "REPLACE INTO leasing_result VALUES(?1, ?2)",
-        [WRITE_ATTEMPT] = "REPLACE INTO leasing_attempt VALUES"
-                          "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+        [WRITE_ATTEMPT] = attempt_sql,
         [WRITE_KEY] = "REPLACE INTO leasing_key VALUES(?1, ?2, ?3)",
         [WRITE_TARGET] = "REPLACE INTO leasing_target VALUES(?1, ?2, ?3)",
         [WRITE_CAPABILITY] = "REPLACE INTO leasing_capability VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",

@@ -183,6 +183,33 @@ static void long_texts_come_back_as_they_were(void **state)
         free(bytes);
 }
 
+/* Which of two texts of eight bytes is still in memory: the row is taken away behind the store's back. */
+static void the_texts_written_last_stay_in_memory(void **state)
+{
+        struct fixture *f = *state;
+        struct lessor_lease first, second, got;
+
+        fixture_close(f);
+        f->options.max_late_bytes = 10;
+        fixture_open(f);
+        assert_int_equal(fixture_try_create(f, "a", LESSOR_SLICE("12345678"), &first), 0);
+        assert_int_equal(fixture_try_create(f, "b", LESSOR_SLICE("abcdefgh"), &second), 0);
+        assert_int_equal(lessor_lease_check(f->store), 0); /* both are written, and told */
+        same_text(fixture_get(f, &first).event, LESSOR_SLICE("12345678"));
+        fixture_sql(f, "DELETE FROM leasing_event");
+        same_text(fixture_get(f, &second).event, LESSOR_SLICE("abcdefgh"));
+        assert_int_equal(lessor_lease_get(f->store, &first.name, LESSOR_WITH_EVENT, f->arena, &got, NULL),
+                         LESSOR_E_UNAVAILABLE);
+        /* With its lease its text goes. */
+        assert_int_equal(lessor_lease_end(f->store, &second.name, LESSOR_END_CANCEL, (struct lessor_slice){0},
+                                          (struct lessor_slice){0}, f->arena, &got, NULL),
+                         0);
+        clock_manual_advance(&f->clock, f->lease_options.retention_ms);
+        assert_int_equal(lessor_lease_sweep(f->store, NULL, NULL, NULL), 0);
+        assert_int_equal(lessor_lease_get(f->store, &second.name, LESSOR_WITH_EVENT, f->arena, &got, NULL),
+                         LESSOR_E_NOT_FOUND);
+}
+
 /* The pages of what is gone are used again: the file does not grow with what passes through it. */
 static void the_file_does_not_grow_with_what_passes(void **state)
 {
@@ -452,6 +479,7 @@ int main(void)
                 TEST(numbers_are_never_given_twice),
                 TEST(whose_turn_it_is_outlives_a_restart),
                 TEST(long_texts_come_back_as_they_were),
+                TEST(the_texts_written_last_stay_in_memory),
                 TEST(the_file_does_not_grow_with_what_passes),
                 TEST(low_space_refuses_new_leases_alone),
                 TEST(sights_are_written_in_their_own_time),
