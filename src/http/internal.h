@@ -173,25 +173,25 @@ struct request {
         bool broken;         /* MHD stands in the middle of a body: an answer now is written past it */
         bool due_fixed;      /* the body's time does not grow with it */
         bool raw;            /* the answer was written past MHD */
+        bool foreign;        /* from an address that the listener does not answer: told so in plain text */
+        bool upload_told;    /* the upload's `done` or `failed` has been called */
         int64_t deadline_ms; /* http_deadline() that nothing has used yet, clock_monotonic_ms(); 0: none */
         uint64_t content_length;
         uint64_t received; /* bytes of body */
         uint64_t discarded;
         struct buf body;
-        size_t charged;   /* of server->body_memory */
+        size_t charged; /* of server->body_memory */
+        int receive_error;
         unsigned refusal; /* status with which it is refused after PHASE_DISCARD; 0: not refused */
         const char *refusal_why;
-        bool foreign;          /* from an address that the listener does not answer: told so in plain text */
         struct upload *upload; /* in the arena; see upload.c */
-        int receive_error;
-        bool upload_told; /* its `done` or `failed` has been called */
 
         /* running */
         http_handler *next;
         void *next_context;
+        int64_t wait_ms;
         bool prepared;      /* in this run: http_suspend_prepare() */
         bool suspend_asked; /* in this run: http_suspend() */
-        int64_t wait_ms;
         bool wait_over;
         bool gone; /* the peer, as far as we have found out */
         http_when *when;

@@ -231,8 +231,10 @@ enum MHD_Result request_woken(struct request *r)
         if (r->phase == PHASE_WAIT)
                 wait_ended(r);
         why = stay_awake(c);
-        if (why == SUSPENSION_ABORT)
+        if (why == SUSPENSION_ABORT) {
+                r->phase = PHASE_RUN; /* its wait is over, and counted */
                 return MHD_NO;
+        }
         if (r->phase == PHASE_WAIT) {
                 continue_with(r, why);
                 return request_run(r);

@@ -65,7 +65,7 @@ static int post(struct cli *cli, struct control_answer *ret_answer)
 /* The id is on stdout; a secret that the server has made is shown this once. */
 int run_webhook_add(struct cli *cli)
 {
-        struct control_answer answer;
+        struct control_answer answer = {0};
         struct buf out = {0};
         int code = post(cli, &answer);
 

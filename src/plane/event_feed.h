@@ -52,7 +52,7 @@ struct event_feed *event_feed_new(void);
 struct event_feed *event_feed_free(struct event_feed *feed);
 
 /* A rack_event_listener, with the feed as its context. Takes no memory once the ring is full. */
-void event_feed_happened(void *feed, const struct lessor_lease_event *event);
+void event_feed_happened(void *context, const struct lessor_lease_event *event);
 
 /* Has `news(context)` called after every event. Must be quick; from any thread. At most EVENT_FEED_LISTENERS,
  * before anything happens. */

@@ -81,6 +81,7 @@ static bool gather(struct webhooks *w, struct webhook *h)
 
 /* --- How --- */
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): curl says what it must look like */
 static size_t forget_answer(char *bytes, size_t size, size_t n, void *context)
 {
         size_t *n_read = context;

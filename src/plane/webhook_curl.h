@@ -28,7 +28,7 @@
         X(multi_cleanup)
 
 struct webhook_curl {
-#define WEBHOOK_CURL_MEMBER(name) __typeof__(curl_##name) *name;
+#define WEBHOOK_CURL_MEMBER(name) __typeof__(curl_##name) *(name);
         WEBHOOK_CURL_FUNCTIONS(WEBHOOK_CURL_MEMBER)
 #undef WEBHOOK_CURL_MEMBER
 };

@@ -73,6 +73,6 @@ void courier_stop(struct webhooks *w);
 /* The list has changed. Lock held. */
 void courier_wake(struct webhooks *w);
 /* Something has happened. */
-void courier_news(void *webhooks);
+void courier_news(void *context);
 
 #endif

@@ -332,9 +332,11 @@ class Webhooks(EventCase):
         w.server.control("/webhooks/add", {"url": receiver.url, "repo": w.repo})
         for _ in range(4400):
             w.cancel(w.submit("x"))
-        self.until(lambda: w.server.control("/webhooks")["webhooks"][0]["delivered"] > 8000)
-        hook = w.server.control("/webhooks")["webhooks"][0]
-        self.assertEqual(hook["delivered"] + hook["dropped"], 8800)
+        def hook():
+            return w.server.control("/webhooks")["webhooks"][0]
+
+        self.until(lambda: hook()["delivered"] + hook()["dropped"] == 8800)
+        self.assertGreater(hook()["delivered"], 8000)
 
     def test_registrations_outlive_the_server_and_begin_with_its_start(self):
         server = self.serve("--store", "sqlite")
