@@ -14,7 +14,7 @@
 
 #define WINDOW_OBJECTS 128        /* asked for together, and open at a time */
 #define WINDOW_BYTES   (8u << 20) /* of objects that are in memory */
-#define PARALLEL       4
+#define PARALLEL       16
 #define CALL_MS        30000
 #define STALL_MS       60000
 #define AWAY_MS        120000 /* how long a server may be away, to be started anew */

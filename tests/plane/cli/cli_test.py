@@ -26,7 +26,7 @@ def commands():
     help_text = subprocess.run([LESSOR, "--help"], capture_output=True, text=True, check=True).stdout
     found = []
     for line in help_text.split("\nOptions of every command")[0].splitlines():
-        m = re.match(r"  ([a-z-]+(?: [a-z-]+)*)(?: [A-Z\[].*?| bash\|zsh)?(?:  |$)", line)
+        m = re.match(r"  ([a-z][a-z-]*(?: [a-z][a-z-]*)*)(?: (?:-- )?[A-Z\[].*?| bash\|zsh)?(?:  |$)", line)
         if m:
             found.append(m.group(1))
     return found
