@@ -39,6 +39,9 @@ class Disk(Case):
         with full(w):
             answer = put(w, target, data)
             self.assertEqual((answer.status, answer.json["error"]), (503, "unavailable"))
+        end = time.monotonic() + SOON  # what was begun goes right after the answer
+        while self.tmp(w) and time.monotonic() < end:
+            time.sleep(0.005)
         self.assertEqual((staged(w), self.tmp(w)), (before, []))
         self.assertEqual(held.write(data), sha256(data))
 
