@@ -646,6 +646,8 @@ class Api(Case):
         self.assertEqual(status, 200)
         self.shape(json.loads(text), {"endpoints": [{"method": str, "path": str, "summary": str}]})
         for endpoint in json.loads(text)["endpoints"]:
+            if endpoint["path"].endswith("/events"):
+                continue  # goes on until somebody hangs up
             status, answer = self.request(endpoint["method"], endpoint["path"], b"")
             self.assertNotEqual(status, 404 if endpoint["method"] == "POST" else 405, endpoint)
             json.loads(answer) if not endpoint["path"].endswith("/metrics") else None
