@@ -34,14 +34,6 @@ static void describe(struct buf *out, const struct json *lease)
                 buf_printf(out, ": %s", control_text(json_member_named(lease, "verdict"), "error"));
 }
 
-/* Whether nothing more will come. */
-static bool lease_is_over(const struct json *lease)
-{
-        const char *status = control_text(lease, "status");
-
-        return strcmp(status, "pending") != 0 && strcmp(status, "claimed") != 0;
-}
-
 /* One kind of thing to follow. */
 struct followed {
         const char *member; /* of the answer */

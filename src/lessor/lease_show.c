@@ -38,6 +38,13 @@ enum output_colour lease_colour(const struct json *lease)
         return strcmp(view, "superseded") == 0 || strcmp(view, "cancelled") == 0 ? COLOUR_DIM : COLOUR_RED;
 }
 
+bool lease_is_over(const struct json *lease)
+{
+        const char *status = control_text(lease, "status");
+
+        return strcmp(status, "pending") != 0 && strcmp(status, "claimed") != 0;
+}
+
 int lease_exit_code(const struct json *lease)
 {
         const struct json *verdict = json_member_named(lease, "verdict");

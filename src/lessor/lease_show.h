@@ -17,6 +17,9 @@ int lease_write(struct buf *out, const struct json *lease, int64_t now_ms);
 /* A table of its attempts; nothing when there are none. Returns 0 or LESSOR_E_NOMEM. */
 int lease_write_attempts(const struct json *attempts, int64_t now_ms, struct buf *out);
 
+/* Whether it has ended, so that nothing more will come. */
+bool lease_is_over(const struct json *lease);
+
 /* The exit status that tells how it ended: CLI_EXIT_OK for a success, else CLI_EXIT_JOB_FAILED. */
 int lease_exit_code(const struct json *lease);
 

@@ -11,6 +11,7 @@
 #include "lessor/control_client.h"
 #include "lessor/control_link.h"
 #include "lessor/lease_name.h"
+#include "lessor/lease_show.h"
 #include "lessor/log_events.h"
 #include "lessor/output.h"
 
@@ -68,13 +69,6 @@ static const struct json *choose_attempt(const struct logs *l, const struct json
         return chosen;
 }
 
-static bool is_over(const struct json *lease)
-{
-        const char *status = control_text(lease, "status");
-
-        return strcmp(status, "pending") != 0 && strcmp(status, "claimed") != 0;
-}
-
 static int read_lease(struct logs *l, const struct json *root)
 {
         const struct json *lease = json_member_named(root, "lease");
@@ -82,7 +76,7 @@ static int read_lease(struct logs *l, const struct json *root)
 
         if (lease == NULL)
                 return cli_fail(l->cli, CLI_EXIT_FAILED, "the server's answer makes no sense");
-        l->ended = is_over(lease);
+        l->ended = lease_is_over(lease);
         snprintf(l->version, sizeof(l->version), "%s", control_text(lease, "version"));
         if (strcmp(control_text(lease, "mode"), "function") == 0)
                 return cli_fail(l->cli, CLI_EXIT_NOT_FOUND,

@@ -349,36 +349,10 @@ static int is_tree(struct get *g, bool *ret_tree)
         return CLI_EXIT_OK;
 }
 
-/* Also references it. -1: it is not there. */
-static int ask_size(struct get *g)
-{
-        _cleanup_(buf_done) struct buf body = {0};
-        struct control_answer answer;
-        const struct json *sizes;
-        struct json_writer w;
-        int code;
-
-        json_writer_init(&w, &body);
-        json_open_object(&w);
-        json_member_cstr(&w, "repo", repo_of(g->cli));
-        json_key(&w, "hashes");
-        json_open_array(&w);
-        json_put_cstr(&w, g->hash);
-        json_close_array(&w);
-        json_close_object(&w);
-        code = control_post(g->cli, "/objects/touch", &body, &answer);
-        if (code != CLI_EXIT_OK)
-                return code;
-        sizes = json_member_named(answer.root, "sizes");
-        if (json_count(sizes) != 1 || !json_int(json_first(sizes), &g->size))
-                return cli_fail(g->cli, CLI_EXIT_FAILED, "the server's answer makes no sense");
-        return CLI_EXIT_OK;
-}
-
 static int get(struct get *g)
 {
         bool tree;
-        int code = ask_size(g);
+        int code = object_size(g->cli, repo_of(g->cli), lessor_slice_of(g->hash), &g->size);
 
         if (code != CLI_EXIT_OK)
                 return code;

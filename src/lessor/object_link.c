@@ -363,6 +363,31 @@ int object_upload_fail(const struct object_upload *u, int error)
 
 /* --- From the server --- */
 
+int object_size(struct cli *cli, const char *repo, struct lessor_slice hash, int64_t *ret_size)
+{
+        _cleanup_(buf_done) struct buf body = {0};
+        struct control_answer answer;
+        const struct json *sizes;
+        struct json_writer w;
+        int code;
+
+        json_writer_init(&w, &body);
+        json_open_object(&w);
+        json_member_cstr(&w, "repo", repo);
+        json_key(&w, "hashes");
+        json_open_array(&w);
+        json_put_text(&w, hash);
+        json_close_array(&w);
+        json_close_object(&w);
+        code = control_post(cli, "/objects/touch", &body, &answer);
+        if (code != CLI_EXIT_OK)
+                return code;
+        sizes = json_member_named(answer.root, "sizes");
+        if (json_count(sizes) != 1 || !json_int(json_first(sizes), ret_size))
+                return cli_fail(cli, CLI_EXIT_FAILED, "the server's answer makes no sense");
+        return CLI_EXIT_OK;
+}
+
 struct reception {
         struct object_download *download;
         int64_t begin;  /* of this exchange */

@@ -58,6 +58,12 @@ int object_upload_fail(const struct object_upload *upload, int error);
 
 /* --- From the server --- */
 
+/*
+ * The size of an object, which is referenced by that; -1: it is not there. Says on stderr what went wrong.
+ * Returns an enum cli_exit.
+ */
+int object_size(struct cli *cli, const char *repo, struct lessor_slice hash, int64_t *ret_size);
+
 struct object_download {
         struct object_link_options options;
         struct object_figures figures;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "lessor/control_client.h"
+#include "lessor/lease_show.h"
 #include "lessor/output.h"
 
 #define N_STREAMS    2
@@ -224,9 +225,7 @@ static void say_state(struct following *f, const struct json *lease)
 
 static bool is_over(const struct json *root)
 {
-        const char *status = control_text(json_member_named(root, "lease"), "status");
-
-        return root != NULL && strcmp(status, "pending") != 0 && strcmp(status, "claimed") != 0;
+        return root != NULL && lease_is_over(json_member_named(root, "lease"));
 }
 
 static int take_answer(struct following *f, const struct http_transfer *t)

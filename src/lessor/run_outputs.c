@@ -9,10 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/json_read.h"
-#include "base/json_write.h"
 #include "client/dir_tree.h"
-#include "lessor/control_client.h"
 #include "lessor/object_ahead.h"
 
 static int output_path(const char *dir, struct lessor_slice name, struct buf *ret_path)
@@ -85,31 +82,6 @@ static int place(struct cli *cli, const struct run_spec *spec, const char *hidde
         return CLI_EXIT_OK;
 }
 
-/* The size of the tree, which the verdict does not tell. */
-static int ask_size(struct cli *cli, const char *repo, struct lessor_slice hash, int64_t *ret_size)
-{
-        _cleanup_(buf_done) struct buf body = {0};
-        struct control_answer answer;
-        struct json_writer w;
-        int code;
-
-        json_writer_init(&w, &body);
-        json_open_object(&w);
-        json_member_cstr(&w, "repo", repo);
-        json_key(&w, "hashes");
-        json_open_array(&w);
-        json_put_text(&w, hash);
-        json_close_array(&w);
-        json_close_object(&w);
-        code = control_post(cli, "/objects/touch", &body, &answer);
-        if (code != CLI_EXIT_OK)
-                return code;
-        if (!json_int(json_first(json_member_named(answer.root, "sizes")), ret_size) || *ret_size < 0)
-                return cli_fail(cli, CLI_EXIT_NOT_FOUND, "the outputs, object %.*s, are not there any more",
-                                (int)hash.n, hash.p);
-        return CLI_EXIT_OK;
-}
-
 static int fetch(struct cli *cli, const struct object_link_options *options, struct lessor_slice hash,
                  const char *hidden, struct tree_unpacked *ret_unpacked)
 {
@@ -118,10 +90,13 @@ static int fetch(struct cli *cli, const struct object_link_options *options, str
         struct tree_source source;
         _cleanup_(buf_done) struct buf problem = {0};
         int64_t size;
-        int dir, e = ask_size(cli, options->repo, hash, &size);
+        int dir, e = object_size(cli, options->repo, hash, &size); /* which the verdict does not tell */
 
         if (e != CLI_EXIT_OK)
                 return e;
+        if (size < 0)
+                return cli_fail(cli, CLI_EXIT_NOT_FOUND, "the outputs, object %.*s, are not there any more",
+                                (int)hash.n, hash.p);
         if (object_ahead_new(&download, &ahead) < 0)
                 return cli_fail_nomem(cli);
         source = object_ahead_source(ahead);

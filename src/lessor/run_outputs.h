@@ -23,7 +23,7 @@ int run_outputs_check(struct cli *cli, const struct run_spec *spec, bool replace
  * options    link, repo and stop
  * hash       of the tree that the task put out
  * replace    what is in the way is removed
- * ret_names  may be NULL; how many were placed
+ * ret_unpacked  how much it was
  *
  * Returns an enum cli_exit, having said what is wrong.
  */
